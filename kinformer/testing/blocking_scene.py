@@ -1,4 +1,4 @@
-"""The scene of a test that is no coroutine: its server runs on an event loop in a thread of its own."""
+"""The scene of a test that is not a coroutine: its server runs on an event loop in a thread of its own."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class OnLoop:
 class _Server(OnLoop):
     """A server, whose clients are `blocking.Informers`."""
 
-    folder = Path()  # for kubeconfigs
+    folder = Path()  # for kubeconfigs. The scene sets it
 
     def client(self, user: str | None = None) -> Informers:
         """Return informers and requests for a user, by default one with all rights. Enter them with `with`."""

@@ -33,7 +33,7 @@ class ObjectFactory:
     def __init__(self, client: Client, namespace: str) -> None:
         self._client = client
         self._namespace = namespace
-        self._kinds: dict[tuple[str, str], APIResource] = {}
+        self._kinds: dict[tuple[str, str], APIResource] = {}  # by apiVersion and kind, as last discovered
         self._numbers = itertools.count(1)
         self._outside: list[str] = []  # paths of objects created outside the namespace
 
@@ -203,7 +203,7 @@ class ObjectFactory:
         group = api_version.rpartition("/")[0].removesuffix(".k8s.io")
         deadline = loop.time() + (DISCOVERY_PATIENCE if "." in group else 0.0)
         while (api_version, kind) not in self._kinds:
-            self._kinds = {(one.gvr.api_version, one.kind): one for one in await discover(self._client)}
+            self._kinds = {(served.gvr.api_version, served.kind): served for served in await discover(self._client)}
             if (api_version, kind) not in self._kinds:
                 if loop.time() >= deadline:
                     raise ConfigError(

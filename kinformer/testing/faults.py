@@ -188,7 +188,7 @@ class FaultHandle:
         self._owner.discard(self)
 
     def fits(self, info: RequestInfo) -> bool:
-        """True if the fault's selectors match this request.
+        """Return True if the fault's selectors match this request.
 
         :meta private:
         """
@@ -218,7 +218,7 @@ class FaultHandle:
 
 
 class Faults:
-    """The faults of one server."""
+    """The faults of one server. A test adds and removes them while the server runs."""
 
     def __init__(self) -> None:
         self._handles: dict[FaultHandle, None] = {}
@@ -269,4 +269,4 @@ class Faults:
         """
         if not self._handles:
             return []
-        return [one for one in self._handles if one.fits(info) and not one.spent]
+        return [handle for handle in self._handles if handle.fits(info) and not handle.spent]

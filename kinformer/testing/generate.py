@@ -26,7 +26,7 @@ _STARTED = "2026-11-20T08:00:00Z"
 _NAMESPACES = 20
 _APPS = 120  # a multiple of the namespaces and tiers, so that an application has one of each
 _NODES = 500
-_ENV = 2
+_ENV = 2  # settings in the environment of a container
 
 
 def _container(name: str, image: str) -> Object:
@@ -108,7 +108,7 @@ def _status(host: str, address: str, containers: dict[str, str], digest: str) ->
 
 
 class _Placement(NamedTuple):
-    """Where the index-th object belongs to, and the address of its node and its own if it is a pod."""
+    """The namespace, application and node of the index-th object, and the addresses of the node and of a pod."""
 
     namespace: str
     app: str

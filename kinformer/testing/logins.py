@@ -46,8 +46,8 @@ class Logins:
         """
         name = ADMIN if user is None else user
         if name not in self._tokens:
-            known = ", ".join(sorted(self._tokens.keys() - {ADMIN})) or "none"
-            raise ConfigError(f"no user {name!r} in this control plane; ControlPlane(users=...) named: {known}")
+            names = ", ".join(sorted(self._tokens.keys() - {ADMIN})) or "none"
+            raise ConfigError(f"no user {name!r} in this control plane; ControlPlane(users=...) named: {names}")
         return self._tokens[name]
 
     def write_token_file(self, path: Path) -> None:

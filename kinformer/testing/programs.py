@@ -23,10 +23,10 @@ class Programs:
     """
 
     def __init__(self) -> None:
-        self._names: dict[asyncio.Task[Any], str] = {}
+        self._names: dict[asyncio.Task[Any], str] = {}  # of all programs, in the order of their starts
         self._exits: dict[asyncio.Task[Any], SystemExit] = {}
-        self._told: set[asyncio.Task[Any]] = set()
-        self._body: BodyCancellation | None = None
+        self._told: set[asyncio.Task[Any]] = set()  # whose ends were raised or noted
+        self._body: BodyCancellation | None = None  # only within `beside`
 
     def start(self, program: Coroutine[Any, Any, object]) -> asyncio.Task[Any]:
         """Run a program until `end`, and return its task.

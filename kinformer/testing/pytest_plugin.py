@@ -18,12 +18,12 @@ Their types are public, for tests that are type-checked: `ClusterServer`, `Clien
 factories.
 
 The plugin is loaded in every pytest run where kinformer is installed. So it imports neither kinformer nor asyncio
-before the first of these fixtures is requested, gives way to other plugins' fixtures of the same names, and does with
+before the first of these fixtures is requested, gives way to other plugins' fixtures of the same names, and works with
 pytest 7. Coroutine tests run under pytest-asyncio 0.24 or later (in every mode and loop scope) or anyio's plugin.
 
-In a test that is no coroutine, the server runs on an event loop in a thread of its own. There `kube_client` is an
-entered `blocking.Informers`, and so is `kube_apiserver.client(user)` in a `with`. What is a coroutine function
-elsewhere is a plain function: `make_pod("web-1")`, `kube_apiserver.restart()`, `with kube_apiserver.run_controllers()`.
+In a test that is not a coroutine, the server runs on an event loop in a thread of its own. There `kube_client` is an
+entered `blocking.Informers`, and so is `kube_apiserver.client(user)` in a `with`. Coroutine functions are
+plain functions there: `make_pod("web-1")`, `kube_apiserver.restart()`, `with kube_apiserver.run_controllers()`.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ def _kube_shared(request: pytest.FixtureRequest) -> ControlPlane | ExistingClust
 def _scene_fixture(request: pytest.FixtureRequest) -> str:
     """Choose the fixture for the plugin that runs the test.
 
-    Each plugin runs only its own fixtures in the test's loop. A test that is no coroutine has none.
+    Each plugin runs only its own fixtures in the test's loop. A test that is not a coroutine has none.
     """
     test: Any = getattr(request.node, "obj", None)
     if not inspect.iscoroutinefunction(inspect.unwrap(getattr(getattr(test, "hypothesis", None), "inner_test", test))):
@@ -315,7 +315,7 @@ def kube_running(scene_: Scene) -> Callable[[Coroutine[Any, Any, object]], Task[
     """A function that runs a program beside the test, as `running` does: `kube_running(main(kube_client))`.
 
     Fixtures can call it too. It returns the program's task. If the program ends, the test is cancelled and fails with
-    the program's error. After the test the program is cancelled, before the server ends. Beside a test that is no
+    the program's error. After the test the program is cancelled, before the server ends. If the test is not a
     coroutine, it runs on the loop of the server, and its error is raised after the test.
     """
     return scene_.programs.start

@@ -31,9 +31,9 @@ from kinformer.testing.api.request import read_request
 from kinformer.testing.faults import STREAM_ONLY, FaultHandle, Faults
 from kinformer.testing.features import Features
 from kinformer.testing.http.auth import AccessControl, User, check_host
-from kinformer.testing.http.call import Call
+from kinformer.testing.http.call import HTTPCall
 from kinformer.testing.http.certificates import Authority, identity_of
-from kinformer.testing.http.documents import Documents
+from kinformer.testing.http.documents import DocumentEndpoints
 from kinformer.testing.http.endpoints import ResourceEndpoints
 from kinformer.testing.http.metrics import RequestMetrics
 from kinformer.testing.http.request_log import LoggedRequest, RequestLog
@@ -129,8 +129,8 @@ class APIServer(State):
             self._writer, self._deleter, self._access, self.faults, self._rewind_for, self._features
         )
         self._metrics = RequestMetrics()
-        self._documents = Documents(self._registry, lambda: f"{self._host}:{self._port}", self._metrics_text)
-        self._gate = asyncio.Event()
+        self._documents = DocumentEndpoints(self._registry, lambda: f"{self._host}:{self._port}", self._metrics_text)
+        self._gate = asyncio.Event()  # cleared while the server is paused
         self._gate.set()
         self._listener: HTTPListener | None = None
         self._handling: set[asyncio.Task[Any]] = set()
@@ -272,8 +272,8 @@ class APIServer(State):
             "kind": "Config",
             "clusters": [{"name": "kinformer", "cluster": cluster}],
             "users": [
-                {"name": name, "user": {"token": token} if (token := self.token(wanted)) else {}}
-                for name, wanted in [(current, user), *((name, name) for name in others)]
+                {"name": name, "user": {"token": token} if (token := self.token(owner)) else {}}
+                for name, owner in [(current, user), *((name, name) for name in others)]
             ],
             "contexts": [
                 {"name": context, "context": {"cluster": "kinformer", "user": name, "namespace": "default"}}
@@ -382,7 +382,7 @@ class APIServer(State):
                     check_timeout(params)
                 user = self._access.authenticate(request.headers, identity_of(request.transport))
                 response.more_headers = self._fairness_headers
-                call = Call(request, params, info, response, user)
+                call = HTTPCall(request, params, info, response, user)
                 await self._strike_before_response(call)
                 self._access.authorize(user, info)
                 with self._metrics.in_progress(info):
@@ -405,16 +405,16 @@ class APIServer(State):
         assert response.stream is not None, "every request is answered"
         return response.stream
 
-    async def _serve(self, call: Call) -> None:
+    async def _serve(self, call: HTTPCall) -> None:
         await (self._resources if call.info.plural else self._documents).handle(call)
 
     def _metrics_text(self) -> str:
-        stored = [one for one in self._registry if one.is_storage]
+        listed = [kind for kind in self._registry if kind.is_storage and "list" in kind.verbs]
         return self._metrics.text(
-            (one.group, one.plural, len(self._ledger.collection(one).objects)) for one in stored if "list" in one.verbs
+            (kind.group, kind.plural, len(self._ledger.collection(kind).objects)) for kind in listed
         )
 
-    async def _strike_before_response(self, call: Call) -> None:
+    async def _strike_before_response(self, call: HTTPCall) -> None:
         """Apply the faults that strike before the response begins or replace it entirely."""
         info, response = call.info, call.response
         for handle in self.faults.for_request(info):

@@ -69,7 +69,7 @@ class State:
         namespace = (obj.get("metadata") or {}).get("namespace") or ("default" if resource.namespaced else "")
         body = _as_sent(obj)
         if "resourceVersion" in (body.get("metadata") or {}):
-            body["metadata"] = {name: one for name, one in body["metadata"].items() if name != "resourceVersion"}
+            body["metadata"] = {name: value for name, value in body["metadata"].items() if name != "resourceVersion"}
         try:
             written = self._writer.create(resource, namespace, body, self._admin())
         except StatusError as error:
@@ -120,26 +120,26 @@ class State:
 
         An object with finalizers stays, with a deletionTimestamp. Raises the `APIError` that a client would get.
         """
-        found = self._registry.find(resource)
+        served = self._registry.find(resource)
         try:
             written = self._deleter.delete(
-                found, (namespace or "") if found.namespaced else "", name, DeleteOptions(admin=True)
+                served, (namespace or "") if served.namespaced else "", name, DeleteOptions(admin=True)
             )
-            return self._object(found, written.stored)
+            return self._object(served, written.stored)
         except StatusError as error:
             raise error.to_api_error() from None
 
     def get(self, resource: Any, namespace: str | None, name: str) -> Object | None:
         """Return an object as stored, or None."""
-        found = self._registry.find(resource)
-        stored = self._ledger.collection(found).get(found.key(namespace or "", name))
-        return None if stored is None else self._object(found, stored)
+        served = self._registry.find(resource)
+        stored = self._ledger.collection(served).get(served.key(namespace or "", name))
+        return None if stored is None else self._object(served, stored)
 
     def list(self, resource: Any, namespace: str | None = None) -> list[Object]:
         """Return all objects of a resource, in key order."""
-        found = self._registry.find(resource)
-        items = self._ledger.collection(found).snapshot().within(namespace or "").items
-        return [self._object(found, one) for one in items]
+        served = self._registry.find(resource)
+        items = self._ledger.collection(served).snapshot().within(namespace or "").items
+        return [self._object(served, stored) for stored in items]
 
     def generate(self, resource: Any, count: int, *, nodes: int = 500) -> Iterator[int]:
         """Add generated pods (8 KB) or configmaps (1 KB), without history. Iterate to the end. It yields its progress.
@@ -147,14 +147,14 @@ class State:
         Their namespaces and the ReplicaSets that own the pods are created. Their nodes, named `node-000` and so on, are
         not. Raises ValueError for other kinds.
         """
-        found = self._registry.find(resource)
-        yield from load(self._storage, found, count, nodes)
-        if found.plural == "pods":
+        served = self._registry.find(resource)
+        yield from load(self._storage, served, count, nodes)
+        if served.plural == "pods":
             for owner in replica_sets(count):
                 metadata = owner["metadata"]
                 if self.get("apps/v1/replicasets", metadata["namespace"], metadata["name"]) is None:
                     self.create(owner)
-        spaces = {one.namespace for one in self._ledger.collection(found).objects.values()}
+        spaces = {stored.namespace for stored in self._ledger.collection(served).objects.values()}
         for name in sorted(spaces):
             if self.get("v1/namespaces", None, name) is None:
                 self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
@@ -169,12 +169,12 @@ class State:
 
     def _type_of(self, obj: Mapping[str, Any]) -> ResourceType:
         api_version, kind = obj.get("apiVersion", ""), obj.get("kind", "")
-        found = self._registry.of_kind(api_version, kind)
-        if found is None:
+        resource = self._registry.of_kind(api_version, kind)
+        if resource is None:
             raise bad_request(
                 f'no matches for kind "{kind}" in version "{api_version}"; register it, or its CRD, first'
             ).to_api_error()
-        return found
+        return resource
 
     def _object(self, resource: ResourceType, stored: Any) -> Object:
         return decode_stored(resource, stored)
@@ -213,8 +213,8 @@ class State:
             version.setdefault("schema", {"openAPIV3Schema": dict(_ANYTHING)})
         spaces = self._registry.find(DEFINITIONS)
         name = (crd.get("metadata") or {}).get("name", "")
-        known = self._ledger.collection(spaces).get(name) is not None
-        self.update(crd) if known else self.create(crd)
+        exists = self._ledger.collection(spaces).get(name) is not None
+        self.update(crd) if exists else self.create(crd)
         stored = self._ledger.stored(spaces, "", name)
         return self._object(spaces, stored)
 

@@ -94,7 +94,7 @@ class Deleter:
             policy = "Orphan"
         if not policy:
             return
-        finalizers = [one for one in metadata.get("finalizers") or [] if one not in _DEPENDENTS.values()]
+        finalizers = [name for name in metadata.get("finalizers") or [] if name not in _DEPENDENTS.values()]
         if policy in _DEPENDENTS:
             finalizers.append(_DEPENDENTS[policy])
         metadata["finalizers"] = finalizers
@@ -152,7 +152,7 @@ class Deleter:
         old, now = copied(obj), self._ledger.timestamp()
         metadata = obj["metadata"]
         metadata["deletionTimestamp"] = now
-        metadata["finalizers"] = [one for one in metadata.get("finalizers") or [] if one != CLEANUP] + [CLEANUP]
+        metadata["finalizers"] = [name for name in metadata.get("finalizers") or [] if name != CLEANUP] + [CLEANUP]
         terminating = {
             "type": "Terminating",
             "status": "True",

@@ -9,7 +9,7 @@ from typing import Any
 from kinformer.objects.paths.printing import go_json
 from kinformer.testing.kinds.resources import Registry, ResourceType, Subresource, group_version
 
-__all__ = ["AGGREGATED", "Discovery"]
+__all__ = ["AGGREGATED", "DiscoveryDocuments"]
 
 Object = dict[str, Any]
 
@@ -37,8 +37,8 @@ def _storage_hash(resource: ResourceType) -> str:
     return base64.b64encode(hashlib.sha256(message.encode()).digest()[:8]).decode()
 
 
-class Discovery:
-    """Discovery of the kinds in a registry. `address` is host and port."""
+class DiscoveryDocuments:
+    """The documents of discovery for the kinds in a registry. `address` is host and port."""
 
     def __init__(self, registry: Registry, address: str) -> None:
         self._registry = registry
@@ -90,7 +90,7 @@ class Discovery:
         for resource in self._registry:
             if resource.api_version == api_version:
                 listed.append(self._resource(resource))
-                listed += [self._subresource(resource, one) for one in resource.subresources]
+                listed += [self._subresource(resource, sub) for sub in resource.subresources]
         if not listed:
             return None
         head: Object = {"kind": "APIResourceList"}
@@ -149,7 +149,7 @@ class Discovery:
 
     def _aggregated_version(self, group: str, version: str) -> Object:
         api_version = group_version(group, version)
-        resources = [self._aggregated_resource(one) for one in self._registry if one.api_version == api_version]
+        resources = [self._aggregated_resource(kind) for kind in self._registry if kind.api_version == api_version]
         return {"version": version, "resources": resources, "freshness": "Current"}
 
     def _aggregated_resource(self, resource: ResourceType) -> Object:
@@ -169,10 +169,10 @@ class Discovery:
         if resource.subresources:
             entry["subresources"] = [
                 {
-                    "subresource": one.name,
-                    "responseKind": {"group": one.group or group, "version": one.version or version, "kind": one.kind},
-                    "verbs": list(one.verbs),
+                    "subresource": sub.name,
+                    "responseKind": {"group": sub.group or group, "version": sub.version or version, "kind": sub.kind},
+                    "verbs": list(sub.verbs),
                 }
-                for one in resource.subresources
+                for sub in resource.subresources
             ]
         return entry

@@ -1,4 +1,4 @@
-"""The fields that field selectors of a resource can name."""
+"""Filters the objects of a resource by the selectors of a request."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kinformer.apiserver.storage import Stored
 from kinformer.testing.codec.typed import zero
 from kinformer.testing.kinds.resources import ResourceType
 
-__all__ = ["Filter"]
+__all__ = ["ResourceFilter"]
 
 
 def _text(value: Any) -> str:
@@ -45,7 +45,7 @@ class _ResourceFields:
         return bad_request(_unsupported(self._resource, label))
 
 
-class Filter(filters.Filter):
+class ResourceFilter(filters.Filter):
     """A predicate over the objects of a resource. The constructor raises a 400 `StatusError` for a bad selector."""
 
     def __init__(self, resource: ResourceType, namespace: str, options: Options) -> None:

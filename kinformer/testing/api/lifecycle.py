@@ -1,4 +1,4 @@
-"""The effects of a write: does the work of the namespace and CRD controllers immediately."""
+"""Does the work of the namespace and CRD controllers, immediately after each write."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Object = dict[str, Any]
 
 
 class Lifecycle:
-    """Reacts to the writes of one server."""
+    """Reacts to the writes of one server. `initializing` is `Features.initializing`."""
 
     def __init__(self, writer: Writer, deleter: Deleter, initializing: float = 0.0) -> None:
         self._initializing = initializing
@@ -59,7 +59,7 @@ class Lifecycle:
             return
 
         def free(obj: Object) -> Object:
-            obj["metadata"]["finalizers"] = [one for one in obj["metadata"]["finalizers"] if one != mark]
+            obj["metadata"]["finalizers"] = [name for name in obj["metadata"]["finalizers"] if name != mark]
             return obj
 
         options = WriteOptions(FieldManager("kube-controller-manager"), internal=True)
@@ -143,8 +143,8 @@ class Lifecycle:
         crd = decode_stored(definitions, stored)
         if not crd["metadata"].get("deletionTimestamp"):
             return
-        for one in types:
-            one.terminating = True
+        for resource in types:
+            resource.terminating = True
         self._emptying.add(name)
         try:
             left = self._delete_all(types[-1], "")
@@ -158,27 +158,27 @@ class Lifecycle:
         resource = self._registry.find(DEFINITIONS)
         collection = self._ledger.collection(resource)
         for name in [name for name in self._served if collection.get(name) is None]:
-            for one in self._served.pop(name):
-                self._registry.remove_type(one)
+            for served in self._served.pop(name):
+                self._registry.remove_type(served)
         for stored in collection.snapshot().items:
             self._schemas.pop(stored.name, None)  # a later object may have another definition
             self._serve(stored.name, decode_stored(resource, stored))
 
     def _serve(self, name: str, crd: Object) -> None:
         before = self._served.get(name, [])
-        for one in before:
-            self._registry.remove_type(one)
+        for resource in before:
+            self._registry.remove_type(resource)
         types = self._served[name] = types_of(crd)
-        for one in types:
-            one.terminating = "deletionTimestamp" in crd["metadata"]
-            self._registry.add_type(one)
+        for resource in types:
+            resource.terminating = "deletionTimestamp" in crd["metadata"]
+            self._registry.add_type(resource)
         self._read_anew(name, types, schemas_of(crd))
         if before:  # editing a definition ends the watches of its kinds (customresource_handler.go)
             self._ledger.collection(types[0] if types else before[0]).end_watches()
             if self._initializing:
                 until = asyncio.get_running_loop().time() + self._initializing
-                for one in types:
-                    one.initializing_until = until
+                for resource in types:
+                    resource.initializing_until = until
 
     def _read_anew(self, name: str, types: list[ResourceType], schemas: dict[str, Any]) -> None:
         """Apply the current definition to stored objects: add its defaults, and drop unknown fields.

@@ -31,7 +31,7 @@ class Subject(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """What a user wants to do: a verb with a resource, or with a path if there is no resource."""
+    """An action that a user asks for: a verb with a resource, or with a path if there is no resource."""
 
     verb: str
     group: str = ""
@@ -46,7 +46,7 @@ class RoleBasedAccess:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._read: dict[str, tuple[int, list[Object]]] = {}
+        self._read: dict[str, tuple[int, list[Object]]] = {}  # plural -> the revision read, and the objects
 
     def allows(self, subject: Subject, attempt: Attempt) -> bool:
         """Return True if a role that is bound to the user allows it."""
@@ -65,7 +65,7 @@ class RoleBasedAccess:
         for plural, where in (("clusterrolebindings", ""), ("rolebindings", namespace)):
             for binding in self._all(plural):
                 at = binding["metadata"].get("namespace", "")
-                if at == where and any(_is(one, subject, at) for one in binding.get("subjects") or ()):
+                if at == where and any(_is(member, subject, at) for member in binding.get("subjects") or ()):
                     yield self._role(binding["roleRef"], at)
 
     def _role(self, reference: Mapping[str, Any], namespace: str) -> tuple[Object | None, str]:
@@ -79,19 +79,19 @@ class RoleBasedAccess:
         yield from role.get("rules") or ()
         # A controller copies the rules of the others into an aggregated role. Here they are looked up.
         for selector in (role.get("aggregationRule") or {}).get("clusterRoleSelectors") or ():
-            wanted = (selector.get("matchLabels") or {}).items()
+            labels = (selector.get("matchLabels") or {}).items()
             for other in self._all("clusterroles"):
-                if other is not role and wanted and wanted <= (other["metadata"].get("labels") or {}).items():
+                if other is not role and labels and labels <= (other["metadata"].get("labels") or {}).items():
                     yield from self._rules_of(other)
 
     def _all(self, plural: str) -> list[Object]:
         resource = self._ledger.registry.find(f"{_GROUP}/v1/{plural}")
         collection = self._ledger.collection(resource)
-        revision, found = self._read.get(plural, (-1, []))
+        revision, objects = self._read.get(plural, (-1, []))
         if revision != collection.revision:
-            found = [self._ledger.read(resource, stored) for stored in collection.snapshot().items]
-            self._read[plural] = (collection.revision, found)
-        return found
+            objects = [self._ledger.read(resource, stored) for stored in collection.snapshot().items]
+            self._read[plural] = (collection.revision, objects)
+        return objects
 
 
 def _is(subject: Mapping[str, Any], user: Subject, namespace: str) -> bool:
@@ -107,7 +107,7 @@ def _covers(rule: Mapping[str, Any], attempt: Attempt) -> bool:
     if not _has(rule, "verbs", attempt.verb):
         return False
     if attempt.path:
-        return any(_matches_path(one, attempt.path) for one in rule.get("nonResourceURLs") or ())
+        return any(_matches_path(pattern, attempt.path) for pattern in rule.get("nonResourceURLs") or ())
     names = rule.get("resourceNames") or ()
     if not _has(rule, "apiGroups", attempt.group) or (names and attempt.name not in names):
         return False

@@ -15,7 +15,7 @@ from kinformer.testing.rules.strategies import keep_rest
 from kinformer.testing.store.forms import decode_stored
 from kinformer.testing.store.ledger import managers_of, same_content, spec_differs
 
-__all__ = ["Replacement", "failed_precondition", "version_in"]
+__all__ = ["ObjectReplacement", "failed_precondition", "version_in"]
 
 Object = dict[str, Any]
 
@@ -32,8 +32,10 @@ _PREFIXES = {
 _SYSTEM_METADATA = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 
 
-class Replacement:
+class ObjectReplacement:
     """The replacement of a stored object by `new`, which each step changes in place.
+
+    `old` stays as it is stored, except for the managedFields that `take_managed_fields` puts into it.
 
     Args:
         resource: The kind, in the version of the request.
@@ -144,14 +146,14 @@ class Replacement:
         return not (is_namespace and (self.new.get("spec") or {}).get("finalizers"))
 
 
-def failed_precondition(resource: ResourceType, key: str, what: str, wanted: str, found: str) -> StatusError:
+def failed_precondition(resource: ResourceType, key: str, what: str, given: str, actual: str) -> StatusError:
     """Return the 409 of the storage for a write that demands another UID or ResourceVersion of the object at a key."""
     return conflict(
         resource.group,
         resource.plural,
         key.rpartition("/")[2],
         f"StorageError: invalid object, Code: 4, Key: {_storage_key(resource, key)}, ResourceVersion: 0,"
-        f" AdditionalErrorMsg: Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}",
+        f" AdditionalErrorMsg: Precondition failed: {what} in precondition: {given}, {what} in object meta: {actual}",
     )
 
 

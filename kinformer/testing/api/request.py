@@ -36,12 +36,12 @@ class RequestInfo:
 
     @property
     def api_version(self) -> str:
-        """`v1`, `apps/v1`."""
+        """The apiVersion: `v1`, `apps/v1`."""
         return group_version(self.group, self.version)
 
     @property
     def resource(self) -> str:
-        """`v1/pods`, `v1/pods/status`."""
+        """The resource, with a subresource: `v1/pods`, `v1/pods/status`."""
         name = f"{self.api_version}/{self.plural}"
         return f"{name}/{self.subresource}" if self.subresource else name
 

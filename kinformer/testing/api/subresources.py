@@ -94,12 +94,12 @@ def bind_pod(
 
     given = binding.get("metadata") or {}
     existing = writer.ledger.stored(resource, namespace, name)
-    for what, wanted, found in (
+    for what, expected, actual in (
         ("UID", given.get("uid"), existing.uid),
         ("ResourceVersion", version_in(given), str(existing.revision)),
     ):
-        if wanted and wanted != found:
-            raise failed_precondition(resource, existing.key, what, wanted, found)
+        if expected and expected != actual:
+            raise failed_precondition(resource, existing.key, what, expected, actual)
 
     def assign(pod: Object) -> Object:
         node = (pod.get("spec") or {}).get("nodeName")
@@ -123,7 +123,7 @@ def bind_pod(
 
 def _set_condition(pod: Object, condition: Object, now: str) -> None:
     status = pod.setdefault("status", {})
-    others = [one for one in status.get("conditions") or [] if one.get("type") != condition["type"]]
+    others = [other for other in status.get("conditions") or [] if other.get("type") != condition["type"]]
     head = {"type": condition.pop("type"), "status": condition.pop("status")}
     status["conditions"] = [*others, {**head, "lastProbeTime": None, "lastTransitionTime": now, **condition}]
 
@@ -163,9 +163,9 @@ def use_disruption_budget(ledger: Ledger, pod: Object, *, dry_run: bool) -> None
             )
         allowed = status.get("disruptionsAllowed", 0)
         if allowed <= 0:
-            healthy, wanted = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
+            healthy, desired = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
             raise _too_many(
-                f"The disruption budget {stored.name} needs {wanted} healthy pods and has {healthy} currently"
+                f"The disruption budget {stored.name} needs {desired} healthy pods and has {healthy} currently"
             )
         if not dry_run:
             old = decode_stored(budgets, stored)

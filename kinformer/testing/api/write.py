@@ -29,7 +29,7 @@ from kinformer.apiserver.status import (
 from kinformer.apiserver.storage import Stored
 from kinformer.testing.admission.attributes import Attributes
 from kinformer.testing.admission.plugins import Plugins
-from kinformer.testing.api.replacement import Replacement, failed_precondition, version_in
+from kinformer.testing.api.replacement import ObjectReplacement, failed_precondition, version_in
 from kinformer.testing.api.write_options import WriteOptions
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.rules.admission import Admission
@@ -85,7 +85,8 @@ class Writer:
         self._own_new(resource, obj, options)
         status = ((resource.schema or {}).get("properties") or {}).get("status")
         if status and resource.has_status:
-            fill_defaults({"properties": {"status": status}}, obj)  # which nobody owns
+            # The owners are known by now, so these fields have none.
+            fill_defaults({"properties": {"status": status}}, obj)
         write = self._attributes(resource, obj, None, options)
         if not (options.admin or options.internal):
             self.plugins.admit(write)
@@ -174,12 +175,12 @@ class Writer:
         if not resource.namespaced:
             return
         spaces = self.ledger.registry.find("v1/namespaces")
-        found = self.ledger.collection(spaces).get(namespace)
-        if found is None:
+        space = self.ledger.collection(spaces).get(namespace)
+        if space is None:
             if not options.admin:
                 raise not_found("", "namespaces", namespace)
             self.create(spaces, "", {"metadata": {"name": namespace}}, options)
-        elif not options.admin and self._is_dying(spaces, found):
+        elif not options.admin and self._is_dying(spaces, space):
             error = failure(
                 403,
                 f'{resource.plural}{"." + resource.group if resource.group else ""} "{name}" is forbidden: unable to'
@@ -237,7 +238,7 @@ class Writer:
                 metadata.pop("resourceVersion", None)
                 return self.create(resource, namespace, obj, options)
             raise resource.not_found(name)
-        return self._replace(Replacement(resource, existing, obj, options, subresource))
+        return self._replace(ObjectReplacement(resource, existing, obj, options, subresource))
 
     def patch(
         self,
@@ -267,7 +268,7 @@ class Writer:
             causes = [invalid_value("metadata.uid", obj["metadata"]["uid"], "field is immutable")]
             causes *= 2 if resource.builtin else 3  # as often as the real server validates it
             raise invalid(resource.group, resource.kind, name, causes)
-        return self._replace(Replacement(resource, existing, obj, options, subresource))
+        return self._replace(ObjectReplacement(resource, existing, obj, options, subresource))
 
     def _patched(self, resource: ResourceType, changed: Object, options: WriteOptions, subresource: str) -> Object:
         """Decode a patched object. Raises a 422 `StatusError` if it is no longer valid for its type."""
@@ -310,7 +311,7 @@ class Writer:
         live = decode_stored(resource, existing)
         merged = apply_fields(resource, live, applied, manager, self.ledger.timestamp(), force=options.force)
         merged, _ = decode(resource, merged, applied=True)  # with defaults for missing fields
-        return self._replace(Replacement(resource, existing, merged, options, subresource, applied=True))
+        return self._replace(ObjectReplacement(resource, existing, merged, options, subresource, applied=True))
 
     def _apply_new(
         self, resource: ResourceType, namespace: str, applied: Object, manager: FieldManager, options: WriteOptions
@@ -328,7 +329,7 @@ class Writer:
 
     # -- the steps of update, patch and apply ---------------------------------------------------------------------
 
-    def _replace(self, replacement: Replacement) -> WriteResult:
+    def _replace(self, replacement: ObjectReplacement) -> WriteResult:
         """Carry out a replacement, in the order of the real server (registry/generic/registry/store.go)."""
         replacement.check_preconditions()
         replacement.keep_system_metadata()
@@ -347,7 +348,7 @@ class Writer:
         stored = self.ledger.save(replacement.resource, replacement.old, new, dry_run=options.dry_run)
         return WriteResult(stored, obj=new)
 
-    def _admit(self, replacement: Replacement) -> None:
+    def _admit(self, replacement: ObjectReplacement) -> None:
         """Run admission and validation. Fields that admission adds have no owner. Raises a 422 `StatusError`."""
         resource, old, new = replacement.resource, replacement.old, replacement.new
         if resource.builtin:
@@ -360,7 +361,7 @@ class Writer:
         if not (options.admin or options.internal):
             self.plugins.check(self._attributes(resource, new, old, options, replacement.subresource))
 
-    def _track(self, replacement: Replacement) -> None:
+    def _track(self, replacement: ObjectReplacement) -> None:
         """Make the manager the owner of the changed fields. An apply has already done this."""
         if replacement.applied or not replacement.options.tracks_fields:
             return
@@ -372,7 +373,7 @@ class Writer:
         else:
             track_update(resource, old, new, manager, now)
 
-    def _remove(self, replacement: Replacement) -> WriteResult:
+    def _remove(self, replacement: ObjectReplacement) -> WriteResult:
         """Remove an object whose last finalizer is gone.
 
         The response has the written object with its previous version. The event has the last stored object.

@@ -22,6 +22,9 @@ _VALIDATIONS = ("", "Ignore", "Strict", "Warn")
 class WriteOptions:
     """The options of one write.
 
+    They begin with the query of a request. Its handler then adds what the path and the body say, and the write appends
+    to `warnings`.
+
     Attributes:
         manager: The field manager that will own the written fields.
         dry_run: Respond as usual, but store nothing.
@@ -36,7 +39,7 @@ class WriteOptions:
             duplicates.
         force: Take fields from other managers (apply).
         applied: The body is an apply configuration for a new object. Its nulls are kept, and refused.
-        warnings: The warnings for the client. The write appends to them.
+        warnings: The warnings for the client.
         user: The UserInfo (authentication.k8s.io) of the writing user. Empty for the server's own calls.
         stored_later: A dry run whose caller stores the object.
     """

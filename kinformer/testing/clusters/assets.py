@@ -112,12 +112,12 @@ def _go_machine() -> str:
 def _versions(parent: Path, suffix: str) -> list[Path]:
     if not parent.is_dir():
         return []
-    found = [
+    versions = [
         (tuple(map(int, match.groups())), child)
         for child in parent.iterdir()
         if (match := re.fullmatch(rf"v?(\d+)\.(\d+)\.(\d+){re.escape(suffix)}", child.name)) and child.is_dir()
     ]
-    return [child for _, child in sorted(found, reverse=True)]
+    return [child for _, child in sorted(versions, reverse=True)]
 
 
 def _assets_in(folder: Path, origin: str) -> Assets:

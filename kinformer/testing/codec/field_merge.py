@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from kinformer.testing.codec.field_sets import Path, item_element, member_element
-from kinformer.testing.kinds.schema import ANY, Node
+from kinformer.testing.kinds.schema import ANY, SchemaNode
 
 __all__ = ["FieldComparison", "compare", "merge", "remove", "set_fields", "with_named_fields"]
 
@@ -34,7 +34,7 @@ class FieldComparison:
         return self.modified | self.added
 
 
-def _kind(node: Node, value: Any) -> str:
+def _kind(node: SchemaNode, value: Any) -> str:
     """Return the form of a value: `map`, `list`, `scalar`, or `""` if the type leaves it to the value."""
     if node.kind != "any":
         return {"struct": "map", "map": "map", "list": "list"}.get(node.kind, "scalar")
@@ -45,7 +45,7 @@ def _kind(node: Node, value: Any) -> str:
     return "" if value is ABSENT or value is None else "scalar"
 
 
-def _forms(node: Node, left: Any, right: Any) -> list[str]:
+def _forms(node: SchemaNode, left: Any, right: Any) -> list[str]:
     """Return the forms in which to treat two values, in order. The last one decides."""
     if right is ABSENT:
         return [_kind(node, left) or "map"]
@@ -54,7 +54,7 @@ def _forms(node: Node, left: Any, right: Any) -> list[str]:
     return [form or "map"] if before == form else [before or "map", form or "map"]
 
 
-def _items(node: Node, values: list[Any]) -> list[str] | None:
+def _items(node: SchemaNode, values: list[Any]) -> list[str] | None:
     """Return the path elements of a list's items, or None for a list that is a single value."""
     if node.kind != "list":
         return None
@@ -68,14 +68,14 @@ def _items(node: Node, values: list[Any]) -> list[str] | None:
 # -- the fields that a document sets ----------------------------------------------------------------------------------
 
 
-def set_fields(node: Node, value: Any) -> set[Path]:
+def set_fields(node: SchemaNode, value: Any) -> set[Path]:
     """Return the paths that a document sets, which an applied configuration owns."""
     paths: set[Path] = set()
     _collect(node, value, (), paths)
     return paths
 
 
-def _collect(node: Node, value: Any, path: Path, paths: set[Path]) -> None:
+def _collect(node: SchemaNode, value: Any, path: Path, paths: set[Path]) -> None:
     form = _kind(node, value) or "map"
     if form == "scalar" or (form == "map" and node.atomic):
         paths.add(path)
@@ -100,11 +100,11 @@ def _collect(node: Node, value: Any, path: Path, paths: set[Path]) -> None:
                 _collect(item, inner, below, paths)
 
 
-def with_named_fields(node: Node, paths: Iterable[Path]) -> set[Path]:
+def with_named_fields(node: SchemaNode, paths: Iterable[Path]) -> set[Path]:
     """Return the paths, with the struct fields leading to them, which have no separate owner."""
     named = set(paths)
     for path in list(named):
-        at: Node | None = node
+        at: SchemaNode | None = node
         for length, element in enumerate(path[:-1], start=1):
             if at is None:
                 break
@@ -121,13 +121,13 @@ def with_named_fields(node: Node, paths: Iterable[Path]) -> set[Path]:
 # -- merging ----------------------------------------------------------------------------------------------------------
 
 
-def merge(node: Node, live: Any, applied: Any) -> Any:
+def merge(node: SchemaNode, live: Any, applied: Any) -> Any:
     """Merge the applied document into the live one. The result may share parts with both."""
     merged = _merge(node, live, applied)
     return {} if merged is ABSENT else merged
 
 
-def _merge(node: Node, left: Any, right: Any) -> Any:
+def _merge(node: SchemaNode, left: Any, right: Any) -> Any:
     form = _forms(node, left, right)[-1]
     if form == "map":
         lefts, rights = (value if isinstance(value, dict) else {} for value in (left, right))
@@ -146,7 +146,7 @@ def _merge(node: Node, left: Any, right: Any) -> Any:
     return left if right is ABSENT else right
 
 
-def _merge_items(node: Node, before: list[Any], after: list[Any], elements: list[str]) -> list[Any]:
+def _merge_items(node: SchemaNode, before: list[Any], after: list[Any], elements: list[str]) -> list[Any]:
     """Merge the items of two lists. Common items are in the order of the applied list."""
     lefts, rights = elements[: len(before)], elements[len(before) :]
     # Duplicate items of the live list are not merged. The applied item replaces them.
@@ -208,7 +208,7 @@ class _Branch:
         self.below: dict[str, _Branch] = {}
 
 
-def remove(node: Node, value: Any, paths: Iterable[Path]) -> Any:
+def remove(node: SchemaNode, value: Any, paths: Iterable[Path]) -> Any:
     """Return the document without these fields and items. A map or list that becomes empty turns into null."""
     root = _Branch()
     for path in paths:
@@ -219,7 +219,7 @@ def remove(node: Node, value: Any, paths: Iterable[Path]) -> Any:
     return _remove(node, value, root)
 
 
-def _remove(node: Node, value: Any, branch: _Branch) -> Any:
+def _remove(node: SchemaNode, value: Any, branch: _Branch) -> Any:
     if isinstance(value, dict):
         if node.atomic:
             return None
@@ -249,14 +249,14 @@ def _remove(node: Node, value: Any, branch: _Branch) -> Any:
 # -- the difference of two documents ----------------------------------------------------------------------------------
 
 
-def compare(node: Node, old: Any, new: Any) -> FieldComparison:
+def compare(node: SchemaNode, old: Any, new: Any) -> FieldComparison:
     """Return the paths that a change from `old` to `new` removes, modifies and adds."""
     difference = FieldComparison()
     _compare(node, old, new, (), difference)
     return difference
 
 
-def _compare(node: Node, left: Any, right: Any, path: Path, difference: FieldComparison) -> None:
+def _compare(node: SchemaNode, left: Any, right: Any, path: Path, difference: FieldComparison) -> None:
     if left == right:
         return
     is_leaf = False
@@ -275,7 +275,7 @@ def _compare(node: Node, left: Any, right: Any, path: Path, difference: FieldCom
         difference.removed.add(path)
 
 
-def _compare_maps(node: Node, left: Any, right: Any, path: Path, difference: FieldComparison) -> bool:
+def _compare_maps(node: SchemaNode, left: Any, right: Any, path: Path, difference: FieldComparison) -> bool:
     """Compare field by field. Returns False if both are atomic values."""
     lefts, rights = (value if isinstance(value, dict) else {} for value in (left, right))
     if node.atomic or not (lefts or rights):
@@ -286,7 +286,7 @@ def _compare_maps(node: Node, left: Any, right: Any, path: Path, difference: Fie
     return True
 
 
-def _compare_lists(node: Node, left: Any, right: Any, path: Path, difference: FieldComparison) -> bool:
+def _compare_lists(node: SchemaNode, left: Any, right: Any, path: Path, difference: FieldComparison) -> bool:
     """Compare item by item. Returns False if both are atomic values."""
     lefts, rights = (value if isinstance(value, list) else [] for value in (left, right))
     elements = _items(node, [*lefts, *rights])

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from kinformer.testing.kinds.schema import ANY, Node
+from kinformer.testing.kinds.schema import ANY, SchemaNode
 
 __all__ = [
     "UNOWNED_METADATA",
@@ -43,7 +43,7 @@ _compact = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 _ZERO: tuple[Any, ...] = (None, {}, "", 0)  # Go's zero values, written for unset fields
 
 
-def item_element(node: Node, item: Object) -> str:
+def item_element(node: SchemaNode, item: Object) -> str:
     """Return the path element of an item of a keyed list."""
     # structured-merge-diff writes the keys of an item in alphabetical order
     pairs = sorted(zip(node.keys, node.key_of(item), strict=True))
@@ -55,7 +55,7 @@ def member_element(value: Any) -> str:
     return "v:" + json.dumps(value, ensure_ascii=False)
 
 
-def new_fields(node: Node, obj: Object) -> Object:
+def new_fields(node: SchemaNode, obj: Object) -> Object:
     """Return the FieldsV1 of a new object. Its creator owns all of it."""
     fields: Object = {}
     for name, value in obj.items():
@@ -73,7 +73,7 @@ def new_fields(node: Node, obj: Object) -> Object:
     return dict(sorted(fields.items()))
 
 
-def _new(node: Node, value: Any, *, fresh: bool) -> Object | None:
+def _new(node: SchemaNode, value: Any, *, fresh: bool) -> Object | None:
     """Return the fields of a new value, or None if there is nothing to own."""
     if isinstance(value, dict) and value and not node.atomic:
         if node.kind == "map" and node.item is not None and node.item.kind == "string":
@@ -95,7 +95,7 @@ def _new(node: Node, value: Any, *, fresh: bool) -> Object | None:
     return {} if fresh or value not in _ZERO else None
 
 
-def _new_list(node: Node, value: list[Any], *, fresh: bool) -> Object:
+def _new_list(node: SchemaNode, value: list[Any], *, fresh: bool) -> Object:
     keys = node.keys_of(value)
     if keys:
         item_node = node.item or ANY

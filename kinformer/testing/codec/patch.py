@@ -14,7 +14,7 @@ from typing import Any
 from kinformer.apiserver.status import StatusError, bad_request, failure
 from kinformer.testing.codec.bodies import go_kind
 from kinformer.testing.kinds.resources import ResourceType
-from kinformer.testing.kinds.schema import ANY, Node
+from kinformer.testing.kinds.schema import ANY, SchemaNode
 
 __all__ = ["json_patch", "merge_patch", "patch_function", "patch_kind", "strategic_patch"]
 
@@ -45,7 +45,7 @@ def patch_kind(content_type: str, resource: ResourceType, subresource: str = "")
     )
 
 
-def patch_function(kind: str, patch: Any, node: Node) -> Callable[[dict[str, Any]], dict[str, Any]]:
+def patch_function(kind: str, patch: Any, node: SchemaNode) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """Return a function that patches an object. Raises a 400 `StatusError` for an invalid body."""
     if kind == "json":
         return lambda obj: json_patch(obj, patch)
@@ -192,14 +192,14 @@ def _remove(document: Any, path: list[str]) -> Any:
     return document
 
 
-def strategic_patch(target: dict[str, Any], patch: dict[str, Any], node: Node) -> dict[str, Any]:
+def strategic_patch(target: dict[str, Any], patch: dict[str, Any], node: SchemaNode) -> dict[str, Any]:
     """Apply a strategic merge patch to a built-in object."""
     merged = _strategic_map(target, patch, node)
     assert isinstance(merged, dict)
     return merged
 
 
-def _strategic_map(target: Any, patch: dict[str, Any], node: Node) -> Any:
+def _strategic_map(target: Any, patch: dict[str, Any], node: SchemaNode) -> Any:
     directive = patch.get("$patch")
     if directive == "delete":
         return {}
@@ -236,7 +236,7 @@ def _check_retained(patch: dict[str, Any]) -> None:
         raise bad_request("invalid patch format of retainKeys")
 
 
-def _strategic_list(target: list[Any], patch: list[Any], node: Node, order: list[Any] | None) -> list[Any]:
+def _strategic_list(target: list[Any], patch: list[Any], node: SchemaNode, order: list[Any] | None) -> list[Any]:
     key = node.merge
     if key is True:
         return _in_order(target, patch, target, patch)

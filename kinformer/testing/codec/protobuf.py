@@ -14,7 +14,7 @@ from typing import Any
 
 from kinformer.testing.codec.typed import conform
 from kinformer.testing.kinds.builtin_schemas import builtin_node, type_of
-from kinformer.testing.kinds.schema import Node
+from kinformer.testing.kinds.schema import SchemaNode
 
 __all__ = ["PREFIX", "ProtobufError", "decode_protobuf", "field_table"]
 
@@ -83,7 +83,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
         position += length
 
 
-def _table(numbers: Mapping[str, int], node: Node) -> dict[int, Any]:
+def _table(numbers: Mapping[str, int], node: SchemaNode) -> dict[int, Any]:
     """Return the fields by number, with a table for each inlined struct."""
     table: dict[int, Any] = {}
     inlined: dict[int, dict[str, int]] = {}
@@ -104,13 +104,13 @@ def _table(numbers: Mapping[str, int], node: Node) -> dict[int, Any]:
     return table
 
 
-def _message(node: Node, data: bytes) -> Object:
+def _message(node: SchemaNode, data: bytes) -> Object:
     decoded: Object = {}
     _read(field_table(node), data, decoded)
     return decoded
 
 
-def field_table(node: Node) -> dict[int, Any]:
+def field_table(node: SchemaNode) -> dict[int, Any]:
     """Return the fields of a type by number: name and node, or a table for an inlined struct."""
     key = id(node.fields)  # shared by all references to a type, and alive as long as the program
     table = _by_fields.get(key)
@@ -140,17 +140,17 @@ def _read(table: dict[int, Any], data: bytes, decoded: Object) -> None:
             decoded[name] = _value(node, value)
 
 
-def _value(node: Node, value: Any) -> Any:
+def _value(node: SchemaNode, value: Any) -> Any:
     if node.kind == "struct":
         return _message(node, value)
     return _SCALARS[node.kind](value, node)
 
 
-def _integer(value: int, node: Node) -> int:
+def _integer(value: int, node: SchemaNode) -> int:
     return value - (1 << 64) if value >= 1 << 63 else value
 
 
-def _time(value: bytes, node: Node) -> str | None:
+def _time(value: bytes, node: SchemaNode) -> str | None:
     parts = dict(_fields(value))
     seconds = _integer(parts.get(1, 0), node)
     if not parts:
@@ -159,16 +159,16 @@ def _time(value: bytes, node: Node) -> str | None:
     return f"{timestamp}.{parts.get(2, 0) // 1000:06}Z" if node.kind == "microtime" else f"{timestamp}Z"
 
 
-def _quantity(value: bytes, node: Node) -> str:
+def _quantity(value: bytes, node: SchemaNode) -> str:
     return bytes(dict(_fields(value)).get(1, b"0")).decode()
 
 
-def _int_or_string(value: bytes, node: Node) -> int | str:
+def _int_or_string(value: bytes, node: SchemaNode) -> int | str:
     parts = dict(_fields(value))
     return bytes(parts.get(3, b"")).decode() if parts.get(1) else _integer(parts.get(2, 0), node)
 
 
-def _any(value: bytes, node: Node) -> Any:
+def _any(value: bytes, node: SchemaNode) -> Any:
     """Decode a value that contains JSON, or a union in the schema of a definition."""
     parts = list(_fields(value))
     if node.go.endswith("JSONSchemaPropsOrArray"):
@@ -190,7 +190,7 @@ def _schema(data: bytes) -> Object:
     return conform(node, _message(node, data))[0]
 
 
-_SCALARS: Mapping[str, Callable[[Any, Node], Any]] = {
+_SCALARS: Mapping[str, Callable[[Any, SchemaNode], Any]] = {
     "string": lambda value, node: bytes(value).decode(),
     "bytes": lambda value, node: base64.b64encode(value).decode(),
     "bool": lambda value, node: bool(value),

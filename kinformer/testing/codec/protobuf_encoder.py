@@ -18,7 +18,7 @@ from kinformer.apiserver.accept import PROTOBUF
 from kinformer.testing.codec.protobuf import PREFIX, field_table
 from kinformer.testing.codec.protobuf_writer import double_field, field, integer_field, text_field, texts_field
 from kinformer.testing.kinds.builtin_schemas import builtin_node, object_meta, type_of
-from kinformer.testing.kinds.schema import Node
+from kinformer.testing.kinds.schema import SchemaNode
 
 __all__ = ["PROTOBUF_STREAM", "encode_lines", "encode_protobuf"]
 
@@ -87,7 +87,7 @@ def _details(details: Object) -> bytes:
     return b"".join([*out, text_field(6, details.get("uid", ""))])
 
 
-def _message(node: Node, value: Object) -> bytes:
+def _message(node: SchemaNode, value: Object) -> bytes:
     return b"".join(_fields(field_table(node), value))
 
 
@@ -104,7 +104,7 @@ def _fields(table: Mapping[int, Any], value: Object) -> Iterator[bytes]:
             yield from _field(number, node, inner)
 
 
-def _field(number: int, node: Node, value: Any) -> Iterable[bytes]:
+def _field(number: int, node: SchemaNode, value: Any) -> Iterable[bytes]:
     if node.kind == "list":
         assert node.item is not None, "a list has items"
         for item in value:
@@ -119,19 +119,19 @@ def _field(number: int, node: Node, value: Any) -> Iterable[bytes]:
         yield _SCALARS[node.kind](number, value, node)
 
 
-def _time(number: int, value: str, node: Node) -> bytes:
+def _time(number: int, value: str, node: SchemaNode) -> bytes:
     moment = datetime.fromisoformat(value).astimezone(UTC)
     seconds = int(moment.replace(microsecond=0).timestamp())
     return field(number, integer_field(1, seconds) + integer_field(2, moment.microsecond * 1000))
 
 
-def _int_or_string(number: int, value: int | str, node: Node) -> bytes:
+def _int_or_string(number: int, value: int | str, node: SchemaNode) -> bytes:
     if isinstance(value, str):
         return field(number, integer_field(1, 1) + text_field(3, value))
     return field(number, integer_field(1, 0) + integer_field(2, value))
 
 
-def _any(number: int, value: Any, node: Node) -> bytes:
+def _any(number: int, value: Any, node: SchemaNode) -> bytes:
     """Encode a value that contains JSON, or a union in the schema of a definition."""
     schema = builtin_node("apiextensions.v1.JSONSchemaProps")
     if node.go.endswith("JSONSchemaPropsOrArray"):
@@ -147,7 +147,7 @@ def _any(number: int, value: Any, node: Node) -> bytes:
     return field(number, field(1, json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()))
 
 
-_SCALARS: Mapping[str, Callable[[int, Any, Node], bytes]] = {
+_SCALARS: Mapping[str, Callable[[int, Any, SchemaNode], bytes]] = {
     "string": lambda number, value, node: text_field(number, value),
     "bytes": lambda number, value, node: field(number, base64.b64decode(value)),
     "bool": lambda number, value, node: integer_field(number, value),

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kinformer.objects.units import canonical
-from kinformer.testing.kinds.schema import Node
+from kinformer.testing.kinds.schema import SchemaNode
 
 __all__ = ["UnmarshalError", "conform", "zero"]
 
@@ -64,7 +64,7 @@ def _json_kind(value: Any) -> str:
     return "array" if isinstance(value, list) else "object"
 
 
-def zero(node: Node) -> Any:
+def zero(node: SchemaNode) -> Any:
     """Return the value that Go writes for an unset field of this type."""
     if node.pointer:
         return None
@@ -74,7 +74,7 @@ def zero(node: Node) -> Any:
     return scalars.get(node.kind)
 
 
-def conform(node: Node, value: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def conform(node: SchemaNode, value: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """Decode a document to the type of `node`. Returns it with the paths of unknown fields. Raises `UnmarshalError`."""
     reading = _DecodingPass()
     decoded: dict[str, Any] = _struct(node, value, reading, node.struct)
@@ -95,7 +95,7 @@ def _in_order(value: Any, unknown: set[str], path: str = "") -> list[str]:
     return paths
 
 
-def _struct(node: Node, value: Any, reading: _DecodingPass, owner: str) -> Any:
+def _struct(node: SchemaNode, value: Any, reading: _DecodingPass, owner: str) -> Any:
     if not isinstance(value, dict):
         raise reading.mismatch(value, node.go, owner)
     fields, decoded = node.fields, {}
@@ -131,7 +131,7 @@ def _is_empty(kind: str, value: Any) -> bool:
     return not value
 
 
-def _list(node: Node, value: Any, reading: _DecodingPass, owner: str) -> Any:
+def _list(node: SchemaNode, value: Any, reading: _DecodingPass, owner: str) -> Any:
     if not isinstance(value, list):
         raise reading.mismatch(value, node.go, owner)
     item = node.item
@@ -146,7 +146,7 @@ def _list(node: Node, value: Any, reading: _DecodingPass, owner: str) -> Any:
     return decoded
 
 
-def _map(node: Node, value: Any, reading: _DecodingPass, owner: str) -> Any:
+def _map(node: SchemaNode, value: Any, reading: _DecodingPass, owner: str) -> Any:
     if not isinstance(value, dict):
         raise reading.mismatch(value, node.go, owner)
     item = node.item
@@ -162,19 +162,19 @@ def _map(node: Node, value: Any, reading: _DecodingPass, owner: str) -> Any:
     return decoded
 
 
-def _string(node: Node, value: Any, reading: _DecodingPass, owner: str) -> Any:
+def _string(node: SchemaNode, value: Any, reading: _DecodingPass, owner: str) -> Any:
     if not isinstance(value, str):
         raise reading.mismatch(value, node.go, owner)
     return value
 
 
-def _bool(node: Node, value: Any, reading: _DecodingPass, owner: str) -> Any:
+def _bool(node: SchemaNode, value: Any, reading: _DecodingPass, owner: str) -> Any:
     if not isinstance(value, bool):
         raise reading.mismatch(value, node.go, owner)
     return value
 
 
-def _integer(node: Node, value: Any, reading: _DecodingPass, owner: str) -> Any:
+def _integer(node: SchemaNode, value: Any, reading: _DecodingPass, owner: str) -> Any:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise reading.mismatch(value, node.go, owner)
     bound = _BOUNDS[node.kind]
@@ -184,13 +184,13 @@ def _integer(node: Node, value: Any, reading: _DecodingPass, owner: str) -> Any:
     return value
 
 
-def _float(node: Node, value: Any, reading: _DecodingPass, owner: str) -> Any:
+def _float(node: SchemaNode, value: Any, reading: _DecodingPass, owner: str) -> Any:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise reading.mismatch(value, node.go, owner)
     return value
 
 
-def _bytes(node: Node, value: Any, reading: _DecodingPass, owner: str) -> Any:
+def _bytes(node: SchemaNode, value: Any, reading: _DecodingPass, owner: str) -> Any:
     if not isinstance(value, str):
         raise reading.mismatch(value, node.go, owner)
     try:
@@ -206,7 +206,7 @@ def _first_bad_byte(text: str) -> int:
     return bad.start() if bad else len(text) // 4 * 4
 
 
-def _time(node: Node, value: Any, reading: _DecodingPass, owner: str) -> Any:
+def _time(node: SchemaNode, value: Any, reading: _DecodingPass, owner: str) -> Any:
     if not isinstance(value, str):
         raise reading.mismatch(value, "string", owner)
     if not _TIME.fullmatch(value):
@@ -249,7 +249,7 @@ def _wrong_time(text: str, layout: str) -> str:
     return f': extra text: "{text[position:]}"' if position < len(text) else ""
 
 
-def _quantity(node: Node, value: Any, reading: _DecodingPass, owner: str) -> Any:
+def _quantity(node: SchemaNode, value: Any, reading: _DecodingPass, owner: str) -> Any:
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         raise UnmarshalError("quantities must match the regular expression '" + QUANTITY.pattern + "'")
     if isinstance(value, str) and not QUANTITY.match(value):
@@ -257,17 +257,17 @@ def _quantity(node: Node, value: Any, reading: _DecodingPass, owner: str) -> Any
     return canonical(str(value))
 
 
-def _int_or_string(node: Node, value: Any, reading: _DecodingPass, owner: str) -> Any:
+def _int_or_string(node: SchemaNode, value: Any, reading: _DecodingPass, owner: str) -> Any:
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         raise reading.mismatch(value, "int32", owner)
     return value
 
 
-def _any(node: Node, value: Any, reading: _DecodingPass, owner: str) -> Any:
+def _any(node: SchemaNode, value: Any, reading: _DecodingPass, owner: str) -> Any:
     return copy.deepcopy(value) if isinstance(value, (dict, list)) else value
 
 
-_READ: Mapping[str, Callable[[Node, Any, _DecodingPass, str], Any]] = {
+_READ: Mapping[str, Callable[[SchemaNode, Any, _DecodingPass, str], Any]] = {
     "struct": _struct,
     "list": _list,
     "map": _map,

@@ -1,4 +1,4 @@
-"""The objects of a server as its controllers see and write them."""
+"""The reads and writes of the controllers. They go past HTTP, to the verbs that serve requests too."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.store.ownership import FieldManager
 
 __all__ = [
+    "APIClient",
     "Actor",
-    "Cluster",
     "Object",
     "condition_of",
     "controller_of",
@@ -39,22 +39,25 @@ _MOST_EVENTS = 1000  # a real cluster deletes them after an hour
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who writes: a field manager, and a user for admission."""
+    """The writer of a change: its field manager, and its user for admission."""
 
     name: str
     manager: str = "kube-controller-manager"
 
     @property
     def user(self) -> Mapping[str, Any]:
-        """The UserInfo."""
+        """The UserInfo that admission sees."""
         if self.manager != "kube-controller-manager":
             return {"username": f"system:{self.name}", "groups": ["system:authenticated"]}
         groups = ["system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"]
         return {"username": f"system:serviceaccount:kube-system:{self.name}", "groups": groups}
 
 
-class Cluster:
+class APIClient:
     """Reads and writes objects. What it returns is shared, and must not be changed.
+
+    It keeps each object that it has decoded until the object changes or `forget` drops it, and the names of the Events
+    that it has written.
 
     Args:
         writer, deleter: The server's. Writes go past HTTP, so faults do not strike them and no request is logged.
@@ -78,8 +81,8 @@ class Cluster:
 
     def get(self, resource: str, namespace: str, name: str) -> Object | None:
         """Return an object, or None."""
-        found = self.type_of(resource)
-        return self.at(found, found.key(namespace, name))
+        served = self.type_of(resource)
+        return self.at(served, served.key(namespace, name))
 
     def at(self, resource: ResourceType, key: str) -> Object | None:
         """Return the object with a key, or None."""
@@ -87,24 +90,24 @@ class Cluster:
 
     def all_of(self, resource: str, namespace: str = "") -> list[Object]:
         """Return the objects of a namespace, or of all, in key order."""
-        found = self.type_of(resource)
-        return [self._object(found, key) for key in self.ledger.collection(found).snapshot().within(namespace).keys]
+        served = self.type_of(resource)
+        return [self._object(served, key) for key in self.ledger.collection(served).snapshot().within(namespace).keys]
 
     def owned(self, resource: str, owner: Object) -> list[Object]:
         """Return the objects that an object controls."""
         uid = owner["metadata"]["uid"]
         return [
-            one
-            for one in self.all_of(resource, owner["metadata"]["namespace"])
-            if (reference := controller_of(one)) is not None and reference["uid"] == uid
+            obj
+            for obj in self.all_of(resource, owner["metadata"]["namespace"])
+            if (reference := controller_of(obj)) is not None and reference["uid"] == uid
         ]
 
     def _object(self, resource: ResourceType, key: str) -> Object:
         stored = self.ledger.collection(resource).objects[key]
-        known = self._decoded.get((resource.name, key))
-        if known is None or known[0] is not stored:  # a server that went back in time uses a revision twice
-            known = self._decoded[resource.name, key] = (stored, self.ledger.read(resource, stored))
-        return known[1]
+        decoded = self._decoded.get((resource.name, key))
+        if decoded is None or decoded[0] is not stored:  # a server that went back in time uses a revision twice
+            decoded = self._decoded[resource.name, key] = (stored, self.ledger.read(resource, stored))
+        return decoded[1]
 
     def forget(self, resource: ResourceType, obj: Object) -> None:
         """Drop what is kept of a deleted object."""
@@ -129,16 +132,16 @@ class Cluster:
             change(newest)
             return newest
 
-        found, metadata = self.type_of(resource), obj["metadata"]
+        served, metadata = self.type_of(resource), obj["metadata"]
         written = self._writer.patch(
-            found,
+            served,
             metadata.get("namespace", ""),
             metadata["name"],
             changed,
             self._options(actor),
             subresource=subresource,
         )
-        return self.ledger.read(found, written.stored)
+        return self.ledger.read(served, written.stored)
 
     def bind(self, actor: Actor, pod: Object, node: str) -> Object:
         """Assign a pod to a node."""
@@ -161,15 +164,15 @@ class Cluster:
         self, resource: ResourceType | str, obj: Object, *, grace: int | None = None, propagation: str = "Background"
     ) -> None:
         """Delete an object if it is still the same one."""
-        found = self.type_of(resource) if isinstance(resource, str) else resource
+        served = self.type_of(resource) if isinstance(resource, str) else resource
         metadata = obj["metadata"]
         namespace = metadata.get("namespace", "")
-        stored = self.ledger.collection(found).get(found.key(namespace, metadata["name"]))
+        stored = self.ledger.collection(served).get(served.key(namespace, metadata["name"]))
         if stored is None or stored.uid != metadata["uid"]:
             return
-        policy = "" if found.kind == "Pod" else propagation
+        policy = "" if served.kind == "Pod" else propagation
         options = DeleteOptions(grace=grace, uid=metadata["uid"], propagation=policy)
-        self._deleter.delete(found, namespace, metadata["name"], options)
+        self._deleter.delete(served, namespace, metadata["name"], options)
 
     def _options(self, actor: Actor) -> WriteOptions:
         return WriteOptions(FieldManager(actor.manager), validation="Ignore", user=actor.user)
@@ -232,7 +235,7 @@ def labels_of(obj: Object) -> Mapping[str, str]:
 def controller_of(obj: Object) -> Object | None:
     """Return the reference to the controller of an object, or None."""
     references: list[Object] = obj["metadata"].get("ownerReferences") or []
-    return next((one for one in references if one.get("controller")), None)
+    return next((reference for reference in references if reference.get("controller")), None)
 
 
 def is_terminating(obj: Object) -> bool:
@@ -255,8 +258,8 @@ def matcher(selector: Mapping[str, Any] | None) -> Callable[[Object], bool]:
 
 def condition_of(status: Mapping[str, Any] | None, kind: str) -> Object | None:
     """Return a condition of a status, or None."""
-    found: Iterator[Object] = iter((status or {}).get("conditions") or ())
-    return next((one for one in found if one["type"] == kind), None)
+    conditions: Iterator[Object] = iter((status or {}).get("conditions") or ())
+    return next((condition for condition in conditions if condition["type"] == kind), None)
 
 
 def set_condition(status: Object, new: Object) -> None:
@@ -267,5 +270,5 @@ def set_condition(status: Object, new: Object) -> None:
             return
         if old["status"] == new["status"] and "lastTransitionTime" in old:
             new = {**new, "lastTransitionTime": old["lastTransitionTime"]}
-    others = [one for one in status.get("conditions") or () if one["type"] != new["type"]]
+    others = [condition for condition in status.get("conditions") or () if condition["type"] != new["type"]]
     status["conditions"] = [*others, new]

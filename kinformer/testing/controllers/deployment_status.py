@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 
 from kinformer.apiserver.status import StatusError
 from kinformer.testing.controllers import rollout
-from kinformer.testing.controllers.cluster import Actor, Cluster, Object, condition_of, set_condition
+from kinformer.testing.controllers.cluster import Actor, APIClient, Object, condition_of, set_condition
 
 __all__ = ["DeploymentStatus"]
 
 _DEPLOYMENTS = "apps/v1/deployments"
-_NO_DEADLINE = 2147483647
+_NO_DEADLINE = 2147483647  # seconds that mean none (HasProgressDeadline)
 
 
 class DeploymentStatus:
@@ -24,7 +24,7 @@ class DeploymentStatus:
         now: Returns the time of the event loop.
     """
 
-    def __init__(self, cluster: Cluster, actor: Actor, now: Callable[[], float]) -> None:
+    def __init__(self, cluster: APIClient, actor: Actor, now: Callable[[], float]) -> None:
         self._cluster = cluster
         self._actor = actor
         self._now = now
@@ -32,11 +32,11 @@ class DeploymentStatus:
 
     def is_complete(self, deployment: Object, status: Object | None = None) -> bool:
         """Return True if all pods are of the present template and available."""
-        found: Object = (deployment.get("status") or {}) if status is None else status
+        present: Object = (deployment.get("status") or {}) if status is None else status
         fields = ("updatedReplicas", "replicas", "availableReplicas")
         size = rollout.replicas(deployment)
-        seen = found.get("observedGeneration", 0) >= deployment["metadata"]["generation"]
-        return seen and all(found.get(field, 0) == size for field in fields)
+        seen = present.get("observedGeneration", 0) >= deployment["metadata"]["generation"]
+        return seen and all(present.get(field, 0) == size for field in fields)
 
     def note_pause(self, deployment: Object) -> Object:
         """Write that a Deployment is paused, or is not any more."""
@@ -64,9 +64,9 @@ class DeploymentStatus:
         if rollout.annotation(deployment, rollout.REVISION) == int(revision) and status == deployment.get("status"):
             return deployment
 
-        def change(one: Object) -> None:
-            one["metadata"].setdefault("annotations", {})[rollout.REVISION] = revision
-            one["status"] = status
+        def change(current: Object) -> None:
+            current["metadata"].setdefault("annotations", {})[rollout.REVISION] = revision
+            current["status"] = status
 
         return self._cluster.patch(self._actor, _DEPLOYMENTS, deployment, change, subresource="status")
 
@@ -91,11 +91,11 @@ class DeploymentStatus:
         status = self._counted(deployment, newest, sets)
         if estimate:
             self._estimate(deployment, newest, status)
-        failed = [one for each in ([newest] if newest else []) + list(old) if (one := _failure(each)) is not None]
+        failed = [failure for rs in ([newest] if newest else []) + list(old) if (failure := _failure(rs)) is not None]
         if failed:
             set_condition(status, {**failed[0], "lastUpdateTime": failed[0]["lastTransitionTime"]})
         else:
-            status["conditions"] = [one for one in status["conditions"] if one["type"] != "ReplicaFailure"]
+            status["conditions"] = [other for other in status["conditions"] if other["type"] != "ReplicaFailure"]
         self._cluster.set_status(self._actor, _DEPLOYMENTS, deployment, status)
         return self._left(deployment, status) if estimate else None
 
@@ -128,7 +128,7 @@ class DeploymentStatus:
         """Set the condition Progressing (syncRolloutStatus)."""
         current, name = condition_of(status, "Progressing"), deployment["metadata"]["name"]
         if self._deadline(deployment) is None:
-            status["conditions"] = [one for one in status["conditions"] if one["type"] != "Progressing"]
+            status["conditions"] = [other for other in status["conditions"] if other["type"] != "Progressing"]
             return
         what = f'ReplicaSet "{newest["metadata"]["name"]}"' if newest is not None else f'Deployment "{name}"'
         available = current is not None and current.get("reason") == "NewReplicaSetAvailable"
@@ -142,7 +142,7 @@ class DeploymentStatus:
             new = self._condition("Progressing", "True", "ReplicaSetUpdated", f"{what} is progressing.")
             if current is not None and current["status"] == "True":
                 new["lastTransitionTime"] = current["lastTransitionTime"]
-            status["conditions"] = [one for one in status["conditions"] if one["type"] != "Progressing"] + [new]
+            status["conditions"] = [other for other in status["conditions"] if other["type"] != "Progressing"] + [new]
         elif (left := self._left(deployment, status)) is not None and left <= 0:
             message = f"{what} has timed out progressing."
             set_condition(status, self._condition("Progressing", "False", "ProgressDeadlineExceeded", message))

@@ -10,7 +10,7 @@ from kinformer.apiserver.status import StatusError
 from kinformer.testing.controllers import rollout
 from kinformer.testing.controllers.cluster import (
     Actor,
-    Cluster,
+    APIClient,
     Object,
     controller_of,
     is_active,
@@ -46,25 +46,25 @@ class DeploymentController:
         now: Returns the time of the event loop, for `progressDeadlineSeconds`.
     """
 
-    def __init__(self, cluster: Cluster, now: Callable[[], float]) -> None:
+    def __init__(self, cluster: APIClient, now: Callable[[], float]) -> None:
         self._cluster = cluster
         self._status = DeploymentStatus(cluster, _ACTOR, now)
 
     def keys(self, resource: ResourceType, old: Object | None, new: Object | None) -> list[tuple[str, str]]:
         """Return the Deployments that a change concerns."""
-        one = new or old
-        assert one is not None
-        metadata = one["metadata"]
+        changed = new or old
+        assert changed is not None
+        metadata = changed["metadata"]
         if resource.group == "apps" and resource.kind == "Deployment":
             return [(metadata["namespace"], metadata["name"])]
         if resource.group == "apps" and resource.kind == "ReplicaSet":
-            reference = controller_of(one)
+            reference = controller_of(changed)
             if reference is None:  # an orphan that a Deployment may adopt
                 deployments = self._cluster.all_of(DEPLOYMENTS, metadata["namespace"])
-                return [(metadata["namespace"], d["metadata"]["name"]) for d in deployments if _selects(d, one)]
+                return [(metadata["namespace"], d["metadata"]["name"]) for d in deployments if _selects(d, changed)]
             return [(metadata["namespace"], reference["name"])] if reference["kind"] == "Deployment" else []
         if resource.kind == "Pod" and not resource.group and new is None:  # Recreate waits for the last one
-            reference = controller_of(one)
+            reference = controller_of(changed)
             owner = reference and self._cluster.get(REPLICA_SETS, metadata["namespace"], reference["name"])
             above = controller_of(owner) if owner else None
             return [(metadata["namespace"], above["name"])] if above else []
@@ -96,20 +96,20 @@ class DeploymentController:
     # -- ReplicaSets ----------------------------------------------------------------------------------------------
 
     def _sets(self, deployment: Object) -> _Sets:
-        metadata, found = deployment["metadata"], []
-        for one in self._cluster.all_of(REPLICA_SETS, metadata["namespace"]):
-            reference = controller_of(one)
+        metadata, claimed = deployment["metadata"], []
+        for rs in self._cluster.all_of(REPLICA_SETS, metadata["namespace"]):
+            reference = controller_of(rs)
             if reference is not None and reference["uid"] == metadata["uid"]:
-                found.append(one)
-            elif reference is None and _may_adopt(deployment, one):
-                found.append(self._cluster.patch(_ACTOR, REPLICA_SETS, one, lambda new: _own(new, deployment)))
-        found.sort(key=lambda one: (one["metadata"]["creationTimestamp"], rollout.annotation(one, rollout.REVISION)))
-        newest = next((one for one in found if rollout.same_template(deployment, one)), None)
-        return _Sets(newest, [one for one in found if one is not newest])
+                claimed.append(rs)
+            elif reference is None and _may_adopt(deployment, rs):
+                claimed.append(self._cluster.patch(_ACTOR, REPLICA_SETS, rs, lambda new: _own(new, deployment)))
+        claimed.sort(key=lambda rs: (rs["metadata"]["creationTimestamp"], rollout.annotation(rs, rollout.REVISION)))
+        newest = next((rs for rs in claimed if rollout.same_template(deployment, rs)), None)
+        return _Sets(newest, [rs for rs in claimed if rs is not newest])
 
     def _synced(self, deployment: Object, sets: _Sets, *, create: bool) -> tuple[Object, _Sets]:
-        """Return the newest ReplicaSet with its annotations and revision, created if needed (getNewReplicaSet)."""
-        revision = max((rollout.annotation(one, rollout.REVISION) for one in sets.old), default=0) + 1
+        """Return both with an up-to-date newest ReplicaSet, which is created if needed (getNewReplicaSet)."""
+        revision = max((rollout.annotation(rs, rollout.REVISION) for rs in sets.old), default=0) + 1
         newest = sets.newest
         if newest is None:
             if not create:
@@ -128,15 +128,15 @@ class DeploymentController:
         if before < revision:  # a rollback: the old ReplicaSet becomes the newest
             annotations[rollout.REVISION] = str(revision)
             if before:
-                history = [one for one in given.get(rollout.HISTORY, "").split(",") if one]
+                history = [entry for entry in given.get(rollout.HISTORY, "").split(",") if entry]
                 annotations[rollout.HISTORY] = ",".join([*history, str(before)])
         least = deployment["spec"].get("minReadySeconds", 0)
         if annotations.items() <= given.items() and newest["spec"].get("minReadySeconds", 0) == least:
             return newest
 
-        def change(one: Object) -> None:
-            _annotate(one, annotations)
-            one["spec"]["minReadySeconds"] = least
+        def change(replica_set: Object) -> None:
+            _annotate(replica_set, annotations)
+            replica_set["spec"]["minReadySeconds"] = least
 
         return self._cluster.patch(_ACTOR, REPLICA_SETS, newest, change)
 
@@ -176,10 +176,10 @@ class DeploymentController:
             self._tell(deployment, "up", made, 0, size)
         return made
 
-    def _resize(self, deployment: Object, one: Object, size: int, *, force: bool = False) -> bool:
+    def _resize(self, deployment: Object, replica_set: Object, size: int, *, force: bool = False) -> bool:
         """Change the size of a ReplicaSet. Returns True if it changed."""
-        before, sizes = rollout.replicas(one), _sizes(deployment)
-        stale = not sizes.items() <= (one["metadata"].get("annotations") or {}).items()
+        before, sizes = rollout.replicas(replica_set), _sizes(deployment)
+        stale = not sizes.items() <= (replica_set["metadata"].get("annotations") or {}).items()
         if before == size and not (force and stale):
             return False
 
@@ -187,30 +187,30 @@ class DeploymentController:
             newest["spec"]["replicas"] = size
             _annotate(newest, sizes)
 
-        self._cluster.patch(_ACTOR, REPLICA_SETS, one, change)
+        self._cluster.patch(_ACTOR, REPLICA_SETS, replica_set, change)
         if before != size:
-            self._tell(deployment, "up" if size > before else "down", one, before, size)
+            self._tell(deployment, "up" if size > before else "down", replica_set, before, size)
         return before != size
 
     def _resize_all(self, deployment: Object, sized: Iterable[tuple[Object, int]]) -> bool:
         """Change the sizes of some ReplicaSets. Returns True if one changed."""
-        changed = [self._resize(deployment, one, size) for one, size in sized]
+        changed = [self._resize(deployment, replica_set, size) for replica_set, size in sized]
         return any(changed)
 
-    def _tell(self, deployment: Object, way: str, one: Object, before: int, size: int) -> None:
-        message = f"Scaled {way} replica set {one['metadata']['name']} from {before} to {size}"
+    def _tell(self, deployment: Object, way: str, replica_set: Object, before: int, size: int) -> None:
+        message = f"Scaled {way} replica set {replica_set['metadata']['name']} from {before} to {size}"
         self._cluster.event(_ACTOR, deployment, "ScalingReplicaSet", message)
 
     def _clean_up(self, deployment: Object, old: Iterable[Object]) -> None:
         """Delete the oldest ReplicaSets above `revisionHistoryLimit`."""
         limit = deployment["spec"].get("revisionHistoryLimit", 10)
-        alive = [one for one in old if not is_terminating(one)]
-        alive.sort(key=lambda one: rollout.annotation(one, rollout.REVISION))
-        for one in alive[: max(0, len(alive) - limit)]:
-            status = one.get("status") or {}
-            seen = status.get("observedGeneration", 0) >= one["metadata"]["generation"]
-            if seen and not status.get("replicas") and not rollout.replicas(one):
-                self._cluster.delete(REPLICA_SETS, one)
+        alive = [rs for rs in old if not is_terminating(rs)]
+        alive.sort(key=lambda rs: rollout.annotation(rs, rollout.REVISION))
+        for replica_set in alive[: max(0, len(alive) - limit)]:
+            status = replica_set.get("status") or {}
+            seen = status.get("observedGeneration", 0) >= replica_set["metadata"]["generation"]
+            if seen and not status.get("replicas") and not rollout.replicas(replica_set):
+                self._cluster.delete(REPLICA_SETS, replica_set)
 
     # -- strategies -----------------------------------------------------------------------------------------------
 
@@ -230,33 +230,33 @@ class DeploymentController:
     def _shrink(self, deployment: Object, sets: _Sets, newest: Object) -> bool:
         """Scale old ReplicaSets down as far as enough pods stay available (reconcileOldReplicaSets)."""
         least = rollout.replicas(deployment) - rollout.limits(deployment)[1]
-        old = [one for one in sets.old if rollout.replicas(one)]
+        old = [rs for rs in sets.old if rollout.replicas(rs)]
         pending = rollout.replicas(newest) - rollout.available([newest])
         room = rollout.wanted(sets.all) - least - pending
         if not old or room <= 0:
             return False
         removed, sizes = 0, {}
-        for one in old:  # pods that are not available first
-            broken = min(room - removed, rollout.replicas(one) - rollout.available([one]))
+        for replica_set in old:  # first the pods that are not available
+            broken = min(room - removed, rollout.replicas(replica_set) - rollout.available([replica_set]))
             if broken > 0:
-                sizes[one["metadata"]["name"]] = rollout.replicas(one) - broken
+                sizes[replica_set["metadata"]["name"]] = rollout.replicas(replica_set) - broken
                 removed += broken
         spare, taken = rollout.available(sets.all) - least, 0
-        for one in old:
-            size = sizes.get(one["metadata"]["name"], rollout.replicas(one))
+        for replica_set in old:
+            size = sizes.get(replica_set["metadata"]["name"], rollout.replicas(replica_set))
             count = max(0, min(size, spare - taken))
             if count:
-                sizes[one["metadata"]["name"]] = size - count
+                sizes[replica_set["metadata"]["name"]] = size - count
                 taken += count
-        sized = [(one, sizes[one["metadata"]["name"]]) for one in old if one["metadata"]["name"] in sizes]
+        sized = [(rs, sizes[rs["metadata"]["name"]]) for rs in old if rs["metadata"]["name"] in sizes]
         return self._resize_all(deployment, sized)
 
     def _recreate(self, deployment: Object, sets: _Sets) -> Object:
         """Create the new pods after all old ones are gone."""
         deployment, sets = self._synced(deployment, sets, create=False)
-        if self._resize_all(deployment, [(one, 0) for one in sets.old if rollout.replicas(one)]):
+        if self._resize_all(deployment, [(rs, 0) for rs in sets.old if rollout.replicas(rs)]):
             return deployment
-        if any(self._has_pods(one) for one in sets.old):
+        if any(self._has_pods(rs) for rs in sets.old):
             return deployment
         deployment, sets = self._synced(deployment, sets, create=True)
         assert sets.newest is not None
@@ -265,21 +265,21 @@ class DeploymentController:
             self._clean_up(deployment, sets.old)
         return deployment
 
-    def _has_pods(self, one: Object) -> bool:
-        pods = self._cluster.owned(PODS, one)
+    def _has_pods(self, replica_set: Object) -> bool:
+        pods = self._cluster.owned(PODS, replica_set)
         return any(is_active(pod) or is_terminating(pod) for pod in pods)
 
     # -- scaling --------------------------------------------------------------------------------------------------
 
     def _is_scaled(self, deployment: Object, sets: _Sets) -> bool:
         """Return True if the size of a Deployment has changed since its ReplicaSets were sized."""
-        active = [one for one in sets.all if rollout.replicas(one)]
-        marks = [(one["metadata"].get("annotations") or {}).get(rollout.DESIRED) for one in active]
+        active = [rs for rs in sets.all if rollout.replicas(rs)]
+        marks = [(rs["metadata"].get("annotations") or {}).get(rollout.DESIRED) for rs in active]
         return any(mark is not None and mark != str(rollout.replicas(deployment)) for mark in marks)
 
     def _scale(self, deployment: Object, sets: _Sets) -> None:
         """Change the sizes of all ReplicaSets in proportion, without a step of the rollout."""
-        size, active = rollout.replicas(deployment), [one for one in sets.all if rollout.replicas(one)]
+        size, active = rollout.replicas(deployment), [rs for rs in sets.all if rollout.replicas(rs)]
         only = active[0] if len(active) == 1 else sets.newest or (sets.old[-1] if sets.old else None)
         if len(active) <= 1:
             if only is not None:
@@ -287,30 +287,30 @@ class DeploymentController:
             return
         newest = sets.newest
         if newest is not None and rollout.replicas(newest) == size and rollout.available([newest]) == size:
-            for one in sets.old:
-                self._resize(deployment, one, 0)
+            for replica_set in sets.old:
+                self._resize(deployment, replica_set, 0)
             return
         if not rollout.is_rolling(deployment):
             return
         to_add = (size + rollout.limits(deployment)[0] if size else 0) - rollout.wanted(active)
-        newer = sorted(active, key=lambda one: rollout.annotation(one, rollout.REVISION), reverse=to_add > 0)
+        newer = sorted(active, key=lambda rs: rollout.annotation(rs, rollout.REVISION), reverse=to_add > 0)
         ordered = sorted(newer, key=rollout.replicas, reverse=True)
         added, sizes = 0, []
-        for one in ordered:
-            share = rollout.proportion(deployment, one, to_add, added)
-            sizes.append(rollout.replicas(one) + share)
+        for replica_set in ordered:
+            share = rollout.proportion(deployment, replica_set, to_add, added)
+            sizes.append(rollout.replicas(replica_set) + share)
             added += share
         sizes[0] = max(0, sizes[0] + to_add - added)
-        for one, new in zip(ordered, sizes, strict=True):
-            self._resize(deployment, one, new, force=True)
+        for replica_set, new in zip(ordered, sizes, strict=True):
+            self._resize(deployment, replica_set, new, force=True)
 
 
-def _selects(deployment: Object, one: Object) -> bool:
-    return matcher(deployment["spec"].get("selector"))(one)
+def _selects(deployment: Object, replica_set: Object) -> bool:
+    return matcher(deployment["spec"].get("selector"))(replica_set)
 
 
-def _may_adopt(deployment: Object, one: Object) -> bool:
-    return not is_terminating(deployment) and not is_terminating(one) and _selects(deployment, one)
+def _may_adopt(deployment: Object, replica_set: Object) -> bool:
+    return not is_terminating(deployment) and not is_terminating(replica_set) and _selects(deployment, replica_set)
 
 
 def _sizes(deployment: Object) -> dict[str, str]:
@@ -323,5 +323,5 @@ def _annotate(obj: Object, annotations: dict[str, str]) -> None:
         obj["metadata"].setdefault("annotations", {}).update(annotations)
 
 
-def _own(one: Object, deployment: Object) -> None:
-    one["metadata"].setdefault("ownerReferences", []).append(owner_reference(deployment))
+def _own(replica_set: Object, deployment: Object) -> None:
+    replica_set["metadata"].setdefault("ownerReferences", []).append(owner_reference(deployment))

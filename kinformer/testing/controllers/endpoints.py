@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from kinformer.testing.controllers.cluster import Actor, Cluster, Object, is_terminating, labels_of
+from kinformer.testing.controllers.cluster import Actor, APIClient, Object, is_terminating, labels_of
 from kinformer.testing.controllers.replica_sets import PODS, is_ready, owner_reference
 from kinformer.testing.kinds.resources import ResourceType
 
@@ -29,7 +29,7 @@ _Groups: TypeAlias = list[tuple[_Ports, list[Object]]]
 class EndpointsController:
     """Keeps the EndpointSlices and the Endpoints of Services with a selector, made from the same pods and ports."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: APIClient) -> None:
         self._cluster = cluster
 
     def keys(self, resource: ResourceType, old: Object | None, new: Object | None) -> list[tuple[str, str]]:
@@ -72,17 +72,17 @@ class EndpointsController:
     # -- EndpointSlices -------------------------------------------------------------------------------------------
 
     def _write_slices(self, service: Object, groups: _Groups) -> None:
-        wanted = [
+        planned = [
             (ports, [_endpoint(service, pod) for pod in pods[start : start + _MOST]])
             for ports, pods in groups
             for start in range(0, len(pods), _MOST)
         ]
         existing = self._cluster.owned(SLICES, service)
-        if not wanted:
-            wanted = [((), [])]
-        for place, (ports, endpoints) in enumerate(wanted):
+        if not planned:
+            planned = [((), [])]
+        for place, (ports, endpoints) in enumerate(planned):
             self._write_slice(service, existing[place] if place < len(existing) else None, ports, endpoints)
-        for surplus in existing[len(wanted) :]:
+        for surplus in existing[len(planned) :]:
             self._cluster.delete(SLICES, surplus)
 
     def _write_slice(self, service: Object, existing: Object | None, ports: _Ports, endpoints: list[Object]) -> None:
@@ -138,13 +138,13 @@ def _ports(service: Object, pod: Object) -> _Ports:
         for port in container.get("ports") or ()
         if "name" in port
     }
-    found = []
+    numbers = []
     for port in service["spec"].get("ports") or ():
         target = port.get("targetPort", port["port"])
         number = named.get(target) if isinstance(target, str) else target
         if number is not None:
-            found.append((port.get("name", ""), number, port.get("protocol", "TCP")))
-    return tuple(found)
+            numbers.append((port.get("name", ""), number, port.get("protocol", "TCP")))
+    return tuple(numbers)
 
 
 def _shown(ports: _Ports) -> list[Object]:

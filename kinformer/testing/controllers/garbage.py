@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kinformer.testing.controllers.cluster import Actor, Cluster, Object, is_terminating
+from kinformer.testing.controllers.cluster import Actor, APIClient, Object, is_terminating
 from kinformer.testing.kinds.resources import ResourceType
 
 __all__ = ["GarbageCollector"]
@@ -17,16 +17,16 @@ _FOREGROUND, _ORPHAN = "foregroundDeletion", "orphan"
 class GarbageCollector:
     """Follows owner references of all kinds. It queues the name of a resource in the place of a namespace."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: APIClient) -> None:
         self._cluster = cluster
         self._dependents: dict[str, dict[tuple[str, str], None]] = {}  # by uid of the owner
 
     def keys(self, resource: ResourceType, old: Object | None, new: Object | None) -> list[tuple[str, str]]:
         """Return the objects that a change concerns."""
         resource = self._stored_as(resource)
-        one = new or old
-        assert one is not None
-        metadata = one["metadata"]
+        changed = new or old
+        assert changed is not None
+        metadata = changed["metadata"]
         own = (resource.name, resource.key(metadata.get("namespace", ""), metadata["name"]))
         before, now = _owners(old), _owners(new)
         for uid in before - now:
@@ -65,9 +65,9 @@ class GarbageCollector:
 
     def _finish_foreground(self, resource: ResourceType, obj: Object) -> None:
         dependents = list(self._dependents_of(obj))
-        for one, dependent in dependents:
+        for served, dependent in dependents:
             if not is_terminating(dependent) and not self._has_other_owner(dependent, obj):
-                self._cluster.delete(one, dependent, propagation="Foreground")
+                self._cluster.delete(served, dependent, propagation="Foreground")
         uid = obj["metadata"]["uid"]
         blocking = [
             reference
@@ -81,16 +81,16 @@ class GarbageCollector:
     def _orphan(self, obj: Object) -> None:
         uid = obj["metadata"]["uid"]
 
-        def release(one: Object) -> None:
-            left = [other for other in one["metadata"]["ownerReferences"] if other["uid"] != uid]
-            one["metadata"]["ownerReferences"] = left
+        def release(newest: Object) -> None:
+            left = [other for other in newest["metadata"]["ownerReferences"] if other["uid"] != uid]
+            newest["metadata"]["ownerReferences"] = left
 
         for resource, dependent in list(self._dependents_of(obj)):
             self._cluster.patch(_ACTOR, resource.name, dependent, release)
 
     def _free(self, resource: ResourceType, obj: Object, finalizer: str) -> None:
-        def change(one: Object) -> None:
-            one["metadata"]["finalizers"] = [other for other in one["metadata"]["finalizers"] if other != finalizer]
+        def change(newest: Object) -> None:
+            newest["metadata"]["finalizers"] = [name for name in newest["metadata"]["finalizers"] if name != finalizer]
 
         self._cluster.patch(_ACTOR, resource.name, obj, change)
 
@@ -103,8 +103,8 @@ class GarbageCollector:
 
     def _has_other_owner(self, dependent: Object, owner: Object) -> bool:
         metadata = dependent["metadata"]
-        others = [one for one in metadata["ownerReferences"] if one["uid"] != owner["metadata"]["uid"]]
-        return any(self._exists(one, metadata) for one in others)
+        others = [other for other in metadata["ownerReferences"] if other["uid"] != owner["metadata"]["uid"]]
+        return any(self._exists(other, metadata) for other in others)
 
     def _exists(self, reference: Object, metadata: Object) -> bool:
         place = self._place(reference, metadata)
@@ -126,8 +126,8 @@ class GarbageCollector:
         """Return the version of a kind in which its objects are stored."""
         if resource.is_storage:
             return resource
-        same = [one for one in self._cluster.ledger.registry if one.storage_name == resource.storage_name]
-        return next((one for one in same if one.is_storage), resource)
+        same = [version for version in self._cluster.ledger.registry if version.storage_name == resource.storage_name]
+        return next((version for version in same if version.is_storage), resource)
 
 
 def _owners(obj: Object | None) -> set[str]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kinformer.testing.controllers.cluster import (
     Actor,
-    Cluster,
+    APIClient,
     Object,
     condition_of,
     controller_of,
@@ -46,24 +46,24 @@ class JobController:
         now: Returns the time of the event loop, for deadlines and for the pauses after failures.
     """
 
-    def __init__(self, cluster: Cluster, now: Callable[[], float]) -> None:
+    def __init__(self, cluster: APIClient, now: Callable[[], float]) -> None:
         self._cluster = cluster
         self._now = now
         self._started: dict[str, float] = {}  # by uid
         self._finished: dict[str, float] = {}
-        self._failures: dict[str, float] = {}  # the time of the last one
+        self._failures: dict[str, float] = {}  # the time of the last failed pod
 
     def keys(self, resource: ResourceType, old: Object | None, new: Object | None) -> list[tuple[str, str]]:
         """Return the Jobs that a change concerns."""
-        one = new or old
-        assert one is not None
-        metadata = one["metadata"]
+        changed = new or old
+        assert changed is not None
+        metadata = changed["metadata"]
         if resource.group == "batch" and resource.kind == "Job":
             if new is None:
                 for times in (self._started, self._finished, self._failures):
                     times.pop(metadata["uid"], None)
             return [(metadata["namespace"], metadata["name"])]
-        reference = controller_of(one) if resource.kind == "Pod" and not resource.group else None
+        reference = controller_of(changed) if resource.kind == "Pod" and not resource.group else None
         if reference is None or reference["kind"] != "Job":
             return []
         return [(metadata["namespace"], reference["name"])]
@@ -103,8 +103,8 @@ class JobController:
         status |= {"active": len(pods.active), "terminating": len(pods.terminating)}
         status["ready"] = sum(map(is_ready, pods.active))
         status["uncountedTerminatedPods"] = {}
-        if _ending(status) is None and (found := self._outcome(job, status, pods)) is not None:
-            set_condition(status, {**found, "status": "True", **self._times()})
+        if _ending(status) is None and (condition := self._outcome(job, status, pods)) is not None:
+            set_condition(status, {**condition, "status": "True", **self._times()})
         return self._write(job, status)
 
     def _outcome(self, job: Object, status: Object, pods: _Pods) -> Object | None:
@@ -129,8 +129,8 @@ class JobController:
     def _release(self, pods: Sequence[Object]) -> None:
         """Remove the finalizer of pods that are counted."""
 
-        def change(one: Object) -> None:
-            one["metadata"]["finalizers"] = [other for other in one["metadata"]["finalizers"] if other != _TRACKING]
+        def change(newest: Object) -> None:
+            newest["metadata"]["finalizers"] = [name for name in newest["metadata"]["finalizers"] if name != _TRACKING]
 
         for pod in pods:
             if _TRACKING in (pod["metadata"].get("finalizers") or ()):
@@ -171,10 +171,10 @@ class JobController:
 
     def _until_deadline(self, job: Object, later: float | None) -> float | None:
         deadline, since = job["spec"].get("activeDeadlineSeconds"), self._started.get(job["metadata"]["uid"])
-        found = [later] if later is not None else []
+        delays = [later] if later is not None else []
         if deadline is not None and since is not None:
-            found.append(max(0.0, since + deadline - self._now()))
-        return min(found, default=None)
+            delays.append(max(0.0, since + deadline - self._now()))
+        return min(delays, default=None)
 
     def _create(self, job: Object, pods: _Pods) -> None:
         spec, status = job["spec"], job.get("status") or {}
@@ -273,8 +273,8 @@ def _cond(kind: str, reason: str, message: str) -> Object:
 def _ending(status: Object | None) -> Object | None:
     """Return the condition that says that a Job ends or has ended, the last one first."""
     kinds = (*_INTERIM.values(), *_INTERIM)
-    found = [condition for kind in kinds if (condition := condition_of(status, kind)) is not None]
-    return next((one for one in found if one["status"] == "True"), None)
+    conditions = [condition for kind in kinds if (condition := condition_of(status, kind)) is not None]
+    return next((condition for condition in conditions if condition["status"] == "True"), None)
 
 
 def _is_indexed(job: Object) -> bool:
@@ -297,11 +297,11 @@ def _index_of(pod: Object) -> int:
 
 def _indexes(text: str) -> set[int]:
     """Parse `completedIndexes`: `0-2,5`."""
-    found: set[int] = set()
+    indexes: set[int] = set()
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")
-        found.update(range(int(first), int(last or first) + 1))
-    return found
+        indexes.update(range(int(first), int(last or first) + 1))
+    return indexes
 
 
 def _ranges(indexes: set[int]) -> str:

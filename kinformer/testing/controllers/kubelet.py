@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from kinformer.testing.controllers.cluster import Actor, Cluster, Object, condition_of, is_terminating, set_condition
+from kinformer.testing.controllers.cluster import Actor, APIClient, Object, condition_of, is_terminating, set_condition
 from kinformer.testing.kinds.resources import ResourceType
 
 __all__ = ["Fate", "Kubelet", "Outcome"]
@@ -43,7 +43,7 @@ class Kubelet:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: APIClient,
         now: Callable[[], float],
         startup: float,
         runtime: float,
@@ -55,7 +55,7 @@ class Kubelet:
         self._seconds = {"start": startup, "end": runtime, "stop": shutdown}
         self._outcome = outcome
         self._runs: dict[str, _Run] = {}  # by uid
-        self._addresses = 0
+        self._addresses = 0  # pod IPs given so far
 
     def keys(self, resource: ResourceType, old: Object | None, new: Object | None) -> list[tuple[str, str]]:
         """Return the pods that a change concerns."""
@@ -153,7 +153,7 @@ class Kubelet:
         """Write the status of a pod and of its containers."""
         spec, now = pod["spec"], self._cluster.timestamp()
         status: Object = copy.deepcopy(pod.get("status") or {})
-        before = {one["name"]: one for one in status.get("containerStatuses") or ()}
+        before = {old["name"]: old for old in status.get("containerStatuses") or ()}
         status["phase"] = phase
         status.setdefault("startTime", now)
         self._address(status, spec.get("nodeName", ""))
@@ -168,19 +168,20 @@ class Kubelet:
             scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
             set_condition(status, scheduled)
         status["containerStatuses"] = [
-            _container(one, before.get(one["name"], {}), state, ready=running and ready) for one in spec["containers"]
+            _container(container, before.get(container["name"], {}), state, ready=running and ready)
+            for container in spec["containers"]
         ]
         if spec.get("initContainers") and phase != "Pending":
             status["initContainerStatuses"] = [
-                _container(one, {}, lambda old: self._terminated(old, 0, "Completed"), ready=True)
-                for one in spec["initContainers"]
+                _container(container, {}, lambda old: self._terminated(old, 0, "Completed"), ready=True)
+                for container in spec["initContainers"]
             ]
         return self._cluster.set_status(_ACTOR, PODS, pod, status)
 
     def _address(self, status: Object, node: str) -> None:
         if node:
             host = (self._cluster.get(NODES, "", node) or {}).get("status") or {}
-            addresses = (one["address"] for one in host.get("addresses") or () if one["type"] == "InternalIP")
+            addresses = (entry["address"] for entry in host.get("addresses") or () if entry["type"] == "InternalIP")
             status["hostIP"] = next(addresses, "10.0.0.254")
             status["hostIPs"] = [{"ip": status["hostIP"]}]
         if "podIP" not in status:
@@ -190,8 +191,8 @@ class Kubelet:
 
 
 def _container(container: Object, before: Object, state: Callable[[Object], Object], *, ready: bool) -> Object:
-    found = state(before)
-    runs = "running" in found
+    current = state(before)
+    runs = "running" in current
     status = {
         "name": container["name"],
         "image": container.get("image", ""),
@@ -199,7 +200,7 @@ def _container(container: Object, before: Object, state: Callable[[Object], Obje
         "ready": ready,
         "started": runs,
         "restartCount": before.get("restartCount", 0),
-        "state": found,
+        "state": current,
         "lastState": before.get("lastState", {}),
     }
     if runs:
@@ -219,5 +220,5 @@ def _step(pod: Object) -> str:
 
 
 def _is_stuck(pod: Object) -> bool:
-    states = [one.get("state") or {} for one in (pod.get("status") or {}).get("containerStatuses") or ()]
-    return any((one.get("waiting") or {}).get("reason") == "ImagePullBackOff" for one in states)
+    states = [container.get("state") or {} for container in (pod.get("status") or {}).get("containerStatuses") or ()]
+    return any((container.get("waiting") or {}).get("reason") == "ImagePullBackOff" for container in states)

@@ -14,7 +14,7 @@ from kinformer._runtime.logs import get_logger
 from kinformer.apiserver.status import StatusError
 from kinformer.testing.api.delete import Deleter
 from kinformer.testing.api.write import Writer
-from kinformer.testing.controllers.cluster import Cluster, Object
+from kinformer.testing.controllers.cluster import APIClient, Object
 from kinformer.testing.controllers.deployments import DeploymentController
 from kinformer.testing.controllers.endpoints import EndpointsController
 from kinformer.testing.controllers.garbage import GarbageCollector
@@ -33,8 +33,8 @@ _LONGEST_RETRY = 60.0
 _SHORTEST = 0.001  # seconds to a next look, as a difference of times may be a little above 0 for ever
 
 
-class Controller(Protocol):
-    """One double."""
+class BuiltinController(Protocol):
+    """The double of one controller. The task of `Controllers` calls it, so no two calls overlap."""
 
     def keys(self, resource: ResourceType, old: Object | None, new: Object | None) -> list[tuple[str, str]]:
         """Return what to reconcile after a change: namespaces and names."""
@@ -85,9 +85,9 @@ class Controllers:
         seed: int,
         parts: Collection[str] | None = None,
     ) -> None:
-        cluster = Cluster(writer, deleter, seed)
+        cluster = APIClient(writer, deleter, seed)
         self._cluster = cluster
-        controllers: dict[str, Controller] = {
+        doubles: dict[str, BuiltinController] = {
             "garbage collector": GarbageCollector(cluster),
             "deployment": DeploymentController(cluster, self._now),
             "replica set": ReplicaSetController(cluster, self._now),
@@ -96,11 +96,11 @@ class Controllers:
             "kubelet": Kubelet(cluster, self._now, startup, runtime, shutdown, outcome),
             "endpoints": EndpointsController(cluster),
         }
-        self._controllers = {name: one for name, one in controllers.items() if parts is None or name in parts}
-        self._queue: dict[_Key, None] = {}
-        self._timers: list[tuple[float, int, _Key]] = []
+        self._controllers = {part: controller for part, controller in doubles.items() if parts is None or part in parts}
+        self._queue: dict[_Key, None] = {}  # keys to reconcile, in the order of the changes
+        self._timers: list[tuple[float, int, _Key]] = []  # a heap: the number keeps equal times in order
         self._due: dict[_Key, float] = {}  # the earliest timer of each key
-        self._refused: dict[_Key, int] = {}
+        self._refused: dict[_Key, int] = {}  # how often in a row the server has refused a write
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -142,9 +142,9 @@ class Controllers:
             self._cluster.forget(resource, old)
         if resource.builtin and resource.kind == "Event":
             return
-        for name, controller in self._controllers.items():
-            for namespace, one in controller.keys(resource, old, new):
-                self._queue.setdefault(_Key(name, namespace, one))
+        for part, controller in self._controllers.items():
+            for namespace, name in controller.keys(resource, old, new):
+                self._queue.setdefault(_Key(part, namespace, name))
         if self._queue:
             self._wake.set()
 
@@ -156,7 +156,7 @@ class Controllers:
                     key = next(iter(self._queue))
                     del self._queue[key]
                     self._reconcile(key)
-                    await asyncio.sleep(0)  # watchers and clients come in between
+                    await asyncio.sleep(0)  # lets watchers and clients run between two keys
                     continue
                 self._wake.clear()
                 until = self._timers[0][0] if self._timers else None

@@ -1,4 +1,4 @@
-"""The ReplicaSet controller: as many pods as wanted, and the status (pkg/controller/replicaset)."""
+"""The ReplicaSet controller: keeps the wanted number of pods, and writes the status (pkg/controller/replicaset)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from kinformer.apiserver.status import StatusError
 from kinformer.testing.controllers.cluster import (
     Actor,
-    Cluster,
+    APIClient,
     Object,
     condition_of,
     controller_of,
@@ -48,7 +48,7 @@ def owner_reference(owner: Object) -> Object:
     }
 
 
-def pod_from_template(cluster: Cluster, owner: Object, template: Object) -> Object:
+def pod_from_template(cluster: APIClient, owner: Object, template: Object) -> Object:
     """Return a pod to create for an owner, with a fresh name (pkg/controller/controller_utils.go)."""
     metadata, given = owner["metadata"], template.get("metadata") or {}
     prefix = f"{metadata['name']}-"
@@ -77,16 +77,16 @@ class ReplicaSetController:
         now: Returns the time of the event loop, for `minReadySeconds`.
     """
 
-    def __init__(self, cluster: Cluster, now: Callable[[], float]) -> None:
+    def __init__(self, cluster: APIClient, now: Callable[[], float]) -> None:
         self._cluster = cluster
         self._now = now
         self._ready_since: dict[str, float] = {}  # by uid of the pod
 
     def keys(self, resource: ResourceType, old: Object | None, new: Object | None) -> list[tuple[str, str]]:
         """Return the ReplicaSets that a change concerns."""
-        one = new or old
-        assert one is not None
-        metadata = one["metadata"]
+        changed = new or old
+        assert changed is not None
+        metadata = changed["metadata"]
         if resource.kind == "ReplicaSet" and resource.group == "apps":
             return [(metadata["namespace"], metadata["name"])]
         if resource.kind != "Pod" or resource.group:
@@ -94,11 +94,11 @@ class ReplicaSetController:
         if new is None:
             self._ready_since.pop(metadata["uid"], None)
         references = [reference for pod in (old, new) if pod is not None and (reference := controller_of(pod))]
-        found = [(metadata["namespace"], one["name"]) for one in references if one["kind"] == "ReplicaSet"]
+        keys = [(metadata["namespace"], owner["name"]) for owner in references if owner["kind"] == "ReplicaSet"]
         if new is not None and controller_of(new) is None:  # an orphan that a ReplicaSet may adopt
             sets = self._cluster.all_of(REPLICA_SETS, metadata["namespace"])
-            found += [(one["metadata"]["namespace"], one["metadata"]["name"]) for one in sets if _selects(one, new)]
-        return list(dict.fromkeys(found))
+            keys += [(rs["metadata"]["namespace"], rs["metadata"]["name"]) for rs in sets if _selects(rs, new)]
+        return list(dict.fromkeys(keys))
 
     def reconcile(self, namespace: str, name: str) -> float | None:
         """Bring the number of pods to the wanted one, and write the status."""
@@ -121,17 +121,17 @@ class ReplicaSetController:
         for pod in self._cluster.all_of(PODS, metadata["namespace"]):
             reference = controller_of(pod)
             if reference is None and is_active(pod) and not is_terminating(replica_set) and _selects(replica_set, pod):
-                pods.append(self._cluster.patch(_ACTOR, PODS, pod, lambda one: _own(one, replica_set)))
+                pods.append(self._cluster.patch(_ACTOR, PODS, pod, lambda newest: _own(newest, replica_set)))
             elif reference is not None and reference["uid"] == metadata["uid"]:
                 if _selects(replica_set, pod):
                     pods.append(pod)
                 else:
-                    self._cluster.patch(_ACTOR, PODS, pod, lambda one: _release(one, replica_set))
+                    self._cluster.patch(_ACTOR, PODS, pod, lambda newest: _release(newest, replica_set))
         return pods
 
     def _scale(self, replica_set: Object, active: list[Object]) -> None:
-        wanted = replica_set["spec"].get("replicas", 1)
-        for _ in range(wanted - len(active)):
+        desired = replica_set["spec"].get("replicas", 1)
+        for _ in range(desired - len(active)):
             pod = pod_from_template(self._cluster, replica_set, replica_set["spec"]["template"])
             try:
                 self._cluster.create(_ACTOR, pod)
@@ -140,8 +140,8 @@ class ReplicaSetController:
                 raise
             message = f"Created pod: {pod['metadata']['name']}"
             self._cluster.event(_ACTOR, replica_set, "SuccessfulCreate", message)
-        if len(active) > wanted:
-            for pod in self._ranked(replica_set, active)[: len(active) - wanted]:
+        if len(active) > desired:
+            for pod in self._ranked(replica_set, active)[: len(active) - desired]:
                 self._cluster.delete(PODS, pod)
                 message = f"Deleted pod: {pod['metadata']['name']}"
                 self._cluster.event(_ACTOR, replica_set, "SuccessfulDelete", message)
@@ -194,12 +194,12 @@ class ReplicaSetController:
         may_be_absent = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
         shown = {name: value for name, value in status.items() if value or name not in may_be_absent}
         conditions = (replica_set.get("status") or {}).get("conditions") or []
-        others = [one for one in conditions if one["type"] != "ReplicaFailure"]
+        others = [other for other in conditions if other["type"] != "ReplicaFailure"]
         if failure is None:
             return {**shown, "conditions": others} if others else shown
         shown["conditions"] = conditions
-        found = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": str(failure)}
-        set_condition(shown, {**found, "lastTransitionTime": self._cluster.timestamp()})
+        condition = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": str(failure)}
+        set_condition(shown, {**condition, "lastTransitionTime": self._cluster.timestamp()})
         return shown
 
 
@@ -217,4 +217,4 @@ def _own(pod: Object, owner: Object) -> None:
 
 def _release(pod: Object, owner: Object) -> None:
     references = pod["metadata"]["ownerReferences"]
-    pod["metadata"]["ownerReferences"] = [one for one in references if one["uid"] != owner["metadata"]["uid"]]
+    pod["metadata"]["ownerReferences"] = [other for other in references if other["uid"] != owner["metadata"]["uid"]]

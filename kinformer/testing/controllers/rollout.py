@@ -44,10 +44,10 @@ _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # apimachinery/pkg/util/rand, SafeEnc
 def hash_of(template: Mapping[str, Any], collisions: int) -> str:
     """Return the hash of a pod template. It looks like a real one, but has another value."""
     text = json.dumps(template, sort_keys=True, separators=(",", ":")) + (str(collisions) if collisions else "")
-    found = 2166136261  # FNV-1a, 32 bits
+    value = 2166136261  # FNV-1a, 32 bits
     for byte in text.encode():
-        found = (found ^ byte) * 16777619 & 0xFFFFFFFF
-    return "".join(_ALPHABET[ord(digit) % len(_ALPHABET)] for digit in str(found))
+        value = (value ^ byte) * 16777619 & 0xFFFFFFFF
+    return "".join(_ALPHABET[ord(digit) % len(_ALPHABET)] for digit in str(value))
 
 
 def same_template(deployment: Object, replica_set: Object) -> bool:
@@ -73,7 +73,7 @@ def wanted(sets: Iterable[Object]) -> int:
 
 def actual(sets: Iterable[Object], field: str = "replicas") -> int:
     """Return the sum of a number in the status of some ReplicaSets."""
-    return sum((one.get("status") or {}).get(field, 0) for one in sets)
+    return sum((rs.get("status") or {}).get(field, 0) for rs in sets)
 
 
 def available(sets: Iterable[Object]) -> int:
@@ -114,8 +114,8 @@ def annotation(obj: Object, name: str) -> int:
 
 def copied_annotations(deployment: Object) -> dict[str, str]:
     """Return the annotations of a Deployment that its ReplicaSets have too."""
-    found = deployment["metadata"].get("annotations") or {}
-    return {key: value for key, value in found.items() if key not in _NOT_COPIED}
+    given = deployment["metadata"].get("annotations") or {}
+    return {key: value for key, value in given.items() if key not in _NOT_COPIED}
 
 
 def new_size(deployment: Object, sets: Iterable[Object], newest: Object) -> int:

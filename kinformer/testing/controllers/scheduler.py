@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from kinformer.testing.controllers.cluster import Actor, Cluster, Object, condition_of, labels_of, set_condition
+from kinformer.testing.controllers.cluster import Actor, APIClient, Object, condition_of, labels_of, set_condition
 from kinformer.testing.kinds.resources import ResourceType
 
 __all__ = ["Scheduler"]
@@ -18,7 +18,7 @@ _ACTOR = Actor("default-scheduler", "kube-scheduler")
 class Scheduler:
     """Binds pods to nodes. It knows readiness, `unschedulable`, taints and `nodeSelector`, but no resources."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: APIClient) -> None:
         self._cluster = cluster
 
     def keys(self, resource: ResourceType, old: Object | None, new: Object | None) -> list[tuple[str, str]]:
@@ -40,14 +40,14 @@ class Scheduler:
         reasons = {node["metadata"]["name"]: _obstacle(pod, node) for node in nodes}
         fitting = [node for node, reason in reasons.items() if not reason]
         if fitting:
-            pods = Counter(one["spec"].get("nodeName") for one in self._cluster.all_of(PODS))
+            pods = Counter(other["spec"].get("nodeName") for other in self._cluster.all_of(PODS))
             self._bind(pod, min(fitting, key=lambda node: (pods[node], node)))
             return
         counts = Counter(reasons.values())
         why = ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items()))
         message = f"0/{len(nodes)} nodes are available: {why}."
-        known = condition_of(pod.get("status"), "PodScheduled")
-        if known is not None and known.get("message") == message:
+        reported = condition_of(pod.get("status"), "PodScheduled")
+        if reported is not None and reported.get("message") == message:
             return
         condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
         self._report(pod, condition)
@@ -72,7 +72,7 @@ class Scheduler:
 
 
 def _waits(pod: Object) -> bool:
-    """Return True if a pod needs a node, and no other scheduler is to find it."""
+    """Return True if a pod needs a node, and names no other scheduler."""
     spec, phase = pod["spec"], (pod.get("status") or {}).get("phase", "Pending")
     gated = bool(spec.get("schedulingGates")) or spec.get("schedulerName", "") not in ("", "default-scheduler")
     return not spec.get("nodeName") and not gated and phase == "Pending" and "deletionTimestamp" not in pod["metadata"]
@@ -88,7 +88,8 @@ def _obstacle(pod: Object, node: Object) -> str:
     if ready is not None and ready["status"] != "True":
         return "node(s) were not ready"
     for taint in spec.get("taints") or ():
-        if taint.get("effect") != "PreferNoSchedule" and not any(_tolerates(one, taint) for one in tolerations):
+        tolerated = any(_tolerates(toleration, taint) for toleration in tolerations)
+        if taint.get("effect") != "PreferNoSchedule" and not tolerated:
             return f"node(s) had untolerated taint {{{taint.get('key')}: {taint.get('value', '')}}}"
     if not (pod["spec"].get("nodeSelector") or {}).items() <= labels_of(node).items():
         return "node(s) didn't match Pod's node affinity/selector"

@@ -11,6 +11,8 @@
         world.script(world.create(website("a")), world.delete("example.com/v1/websites", "default/a"))
         world.always(at_most_one_deployment_per_website)       # check(state) after every write
         world.eventually(every_website_is_ready, within=600)   # virtual seconds after the last fault
+
+Tests: tests/explore, tests/watchcache/share/test_explored.py.
 """
 
 from __future__ import annotations

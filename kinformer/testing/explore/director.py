@@ -15,11 +15,11 @@ from kinformer.exceptions import APIError
 from kinformer.testing.explore.faults import BY_NAME
 from kinformer.testing.explore.patches.marks import CHECKED, ELECTION, FENCES
 from kinformer.testing.explore.replica import Replica
-from kinformer.testing.explore.rules.sent import SENT, Reads, SentRequest
+from kinformer.testing.explore.rules.sent import SENT, ProcessReads, SentRequest
 from kinformer.testing.explore.schedule import Point, Schedule, Strike
 from kinformer.testing.explore.server import ACTOR, ExploredServer
 from kinformer.testing.explore.trace import Trace
-from kinformer.testing.http.call import Call
+from kinformer.testing.http.call import HTTPCall
 
 __all__ = ["PLACE_HEADER", "Director"]
 
@@ -52,6 +52,8 @@ _EVENTS = ("ADDED", "MODIFIED", "DELETED")
 
 class Director:
     """Serves the requests of one history.
+
+    The history sets `server` once, and adds each replica before it starts. `struck` and `jumped` grow as faults strike.
 
     Args:
         schedule: The faults.
@@ -87,6 +89,7 @@ class Director:
         self.jumped = 0.0  # seconds by which clocks have jumped
 
     def _come_to(self, replica: Replica, verb: str, resource: str) -> list[Strike]:
+        """Count that a replica reaches a point, and return the faults that strike there."""
         number = replica.counts[verb, resource]
         replica.counts[verb, resource] = number + 1
         if not replica.faulty:
@@ -94,10 +97,12 @@ class Director:
         return self._strikes.pop(Point(replica.index, verb, resource, number), [])
 
     def _jitter(self, replica: Replica, verb: str, resource: str) -> float:
+        """Return the delay of a request. With it, the seed decides in which order simultaneous requests arrive."""
         number = replica.counts[verb, resource]
         return zlib.crc32(f"{self._seed} {replica.name} {verb} {resource} {number}".encode()) / 2**32 * _SPREAD
 
     def _strike(self, strike: Strike, replica: Replica, where: str) -> None:
+        """Note that a fault strikes, and until when it lasts."""
         self.struck[strike.at] += 1
         fault = BY_NAME[strike.fault]
         variant = f" ({strike.variant})" if strike.variant else ""
@@ -113,7 +118,7 @@ class Director:
 
     # -- requests -------------------------------------------------------------------------------------------------
 
-    async def serve(self, call: Call, handle: Callable[[], Awaitable[None]]) -> None:
+    async def serve(self, call: HTTPCall, handle: Callable[[], Awaitable[None]]) -> None:
         """Answer a request."""
         transport = call.request.transport
         owner = "" if transport is None else transport.get_extra_info("process", "")
@@ -140,21 +145,21 @@ class Director:
         call.response.before_head = self._note_read(sent, call)
         await handle()
 
-    def _sent(self, replica: Replica, owner: str, call: Call) -> SentRequest:
+    def _sent(self, replica: Replica, owner: str, call: HTTPCall) -> SentRequest:
         headers = call.request.headers
         return SentRequest(
             replica.name,
             owner,
             call.info,
             self._now(),
-            replica.reads if owner == replica.owner else Reads(),
+            replica.reads if owner == replica.owner else ProcessReads(),
             is_checked=CHECKED in headers,
             is_apply=call.content_type.startswith("application/apply-patch"),
             fences=tuple(name for name in headers.get(FENCES, "").split(",") if name),
             is_election=ELECTION in headers,
         )
 
-    def _note_read(self, sent: SentRequest, call: Call) -> Callable[[int], Awaitable[None]]:
+    def _note_read(self, sent: SentRequest, call: HTTPCall) -> Callable[[int], Awaitable[None]]:
         """Note what a response tells the program, unless it is lost."""
         before, info = call.response.before_head, call.info
         assert self.server is not None, "there is a server when requests come"
@@ -174,17 +179,17 @@ class Director:
 
         return note
 
-    def _note_status(self, replica: Replica, call: Call, where: str) -> Callable[[int], Awaitable[None]]:
+    def _note_status(self, replica: Replica, call: HTTPCall, where: str) -> Callable[[int], Awaitable[None]]:
         async def note(status: int) -> None:
             self._trace_request(replica, call, f"{where}: {status}")
 
         return note
 
-    def _trace_request(self, replica: Replica, call: Call, text: str) -> None:
+    def _trace_request(self, replica: Replica, call: HTTPCall, text: str) -> None:
         place = call.request.headers.get(PLACE_HEADER, "")
         self._trace.add(self._now(), replica.name, "request", text, _objects(call), place)
 
-    async def _strike_request(self, strike: Strike, replica: Replica, call: Call, where: str) -> None:
+    async def _strike_request(self, strike: Strike, replica: Replica, call: HTTPCall, where: str) -> None:
         fault, variant, seconds = strike.fault, strike.variant, strike.seconds
         self._strike(strike, replica, where)
         if fault == "LostAnswer":  # and the events that would show the write to the replica are delayed
@@ -204,7 +209,7 @@ class Director:
         else:
             self._change_world(fault, call, seconds)
 
-    async def _strike_replica(self, strike: Strike, replica: Replica, call: Call, where: str) -> None:
+    async def _strike_replica(self, strike: Strike, replica: Replica, call: HTTPCall, where: str) -> None:
         fault, variant, seconds = strike.fault, strike.variant, strike.seconds
         if fault == "Pause":
             replica.pause(seconds)
@@ -217,7 +222,7 @@ class Director:
         else:
             await self._kill(strike, replica, call)
 
-    async def _kill(self, strike: Strike, replica: Replica, call: Call) -> None:
+    async def _kill(self, strike: Strike, replica: Replica, call: HTTPCall) -> None:
         replica.behind = _BEHIND if strike.variant == "stale" else 0
         replica.kill(strike.seconds)
         await call.response.close()
@@ -226,7 +231,7 @@ class Director:
         self._disturbed(self._now() + _SILENCE)  # a program that waits for the response is not at rest
         await asyncio.sleep(_SILENCE)
 
-    async def _hold(self, strike: Strike, call: Call) -> None:
+    async def _hold(self, strike: Strike, call: HTTPCall) -> None:
         if strike.fault == "LostRequest":
             if strike.variant == "silence":
                 await self._be_silent()
@@ -244,7 +249,7 @@ class Director:
             call.response.before_head = slowly
 
     def _lose_answer(
-        self, strike: Strike, replica: Replica, call: Call, where: str
+        self, strike: Strike, replica: Replica, call: HTTPCall, where: str
     ) -> Callable[[int], Awaitable[None]]:
         async def lose(status: int) -> None:
             self._trace_request(replica, call, f"{where}: {status}, but there is no answer")
@@ -258,13 +263,15 @@ class Director:
 
         return lose
 
-    def _fall_behind(self, replica: Replica, call: Call, revisions: int, seconds: float) -> None:
+    def _fall_behind(self, replica: Replica, call: HTTPCall, revisions: int, seconds: float) -> None:
+        """Answer a read that accepts cached data from an older state, and delay the events that would follow."""
         if _takes_cached(call):
             call.behind = revisions
             replica.late_until[call.info.resource] = self._now() + seconds
             self._disturbed(self._now() + seconds)
 
-    def _change_world(self, fault: str, call: Call, seconds: float) -> None:
+    def _change_world(self, fault: str, call: HTTPCall, seconds: float) -> None:
+        """Change the cluster as another client would."""
         server, info = self.server, call.info
         assert server is not None, "there is a server when requests come"
         token = ACTOR.set("another client")
@@ -287,7 +294,8 @@ class Director:
 
     # -- events ---------------------------------------------------------------------------------------------------
 
-    def _watch_lines(self, replica: Replica, sent: SentRequest, call: Call) -> Callable[[bytes], Awaitable[bytes]]:
+    def _watch_lines(self, replica: Replica, sent: SentRequest, call: HTTPCall) -> Callable[[bytes], Awaitable[bytes]]:
+        """Return the function that each chunk of a watch passes through. It delays events, and applies faults."""
         resource = call.info.resource
         stream = call.response
 
@@ -297,7 +305,7 @@ class Director:
                 try:
                     event = _decode_event(line)
                 except msgspec.MsgspecError:
-                    ready.append(line)  # an error
+                    ready.append(line)  # an ERROR event has a Status, without these fields
                     continue
                 metadata = event.object.metadata
                 version = metadata.resourceVersion
@@ -323,7 +331,7 @@ class Director:
 
         return pace
 
-    async def _strike_event(self, strike: Strike, replica: Replica, call: Call, where: str, line: bytes) -> None:
+    async def _strike_event(self, strike: Strike, replica: Replica, call: HTTPCall, where: str, line: bytes) -> None:
         fault, variant = strike.fault, strike.variant
         self._strike(strike, replica, where)
         if fault == "LateEvents":
@@ -349,12 +357,12 @@ class Director:
             await call.response.close()
 
 
-def _takes_cached(call: Call) -> bool:
-    """True for a read that accepts cached data."""
+def _takes_cached(call: HTTPCall) -> bool:
+    """Return True for a read that accepts cached data."""
     return call.info.verb in ("list", "watch") and call.params.get("resourceVersion") == "0"
 
 
-def _target(call: Call) -> str:
+def _target(call: HTTPCall) -> str:
     info = call.info
     name = "/".join(part for part in (info.namespace if info.plural != "namespaces" else "", info.name) if part)
     version = call.params.get("resourceVersion")
@@ -362,18 +370,18 @@ def _target(call: Call) -> str:
     return f"{info.verb} {info.resource}{f' {name}' if name else ''}{since}"
 
 
-def _base(call: Call) -> str:
+def _base(call: HTTPCall) -> str:
     """Return the resource of a request, without a subresource."""
     return f"{call.info.api_version}/{call.info.plural}"
 
 
-def _objects(call: Call) -> tuple[str, ...]:
+def _objects(call: HTTPCall) -> tuple[str, ...]:
     info = call.info
     if not info.name:
         return (info.resource,)
     return (f"{_base(call)} {_key(call)}",)
 
 
-def _key(call: Call) -> str:
+def _key(call: HTTPCall) -> str:
     info = call.info
     return f"{info.namespace}/{info.name}" if info.namespace and info.plural != "namespaces" else info.name

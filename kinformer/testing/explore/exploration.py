@@ -17,7 +17,7 @@ from kinformer.exceptions import ConfigError
 from kinformer.testing.explore.faults import ALL, Fault
 from kinformer.testing.explore.history import NOT_SIMULATED, History
 from kinformer.testing.explore.patches.places import places_noted
-from kinformer.testing.explore.rules.finding import Finding
+from kinformer.testing.explore.rules.finding import Violation
 from kinformer.testing.explore.schedule import Schedule, decode_schedule, single_strikes
 from kinformer.testing.explore.search import Script, Search, examples_of, shrunk
 from kinformer.testing.explore.steps import Step
@@ -50,7 +50,7 @@ class ExplorationError(AssertionError):
         tried: The number of histories until it was found.
     """
 
-    def __init__(self, story: str, finding: Finding, schedule: Schedule, tried: int) -> None:
+    def __init__(self, story: str, finding: Violation, schedule: Schedule, tried: int) -> None:
         super().__init__(story)
         self.finding = finding
         self.schedule = schedule
@@ -104,7 +104,7 @@ def explore(
         signature = inspect.signature(test)
         if "world" not in signature.parameters:
             raise ConfigError(f"explore: {test.__name__} has no parameter `world`")
-        fixtures = [one for name, one in signature.parameters.items() if name != "world"]
+        fixtures = [parameter for name, parameter in signature.parameters.items() if name != "world"]
         explored.__signature__ = signature.replace(parameters=fixtures)  # type: ignore[attr-defined]
         del explored.__wrapped__  # pytest would look for fixtures there
         return explored
@@ -124,6 +124,8 @@ def reproduce(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 class _Exploration:
+    """Plays the histories of one test. `summary` counts them."""
+
     def __init__(self, test: Callable[..., Coroutine[Any, Any, None]], faults: tuple[Fault, ...], ignored: Any) -> None:
         self._test = test
         self._faults = faults
@@ -174,6 +176,7 @@ class _Exploration:
 
     @staticmethod
     def _with_free(schedule: Schedule, first: History) -> Schedule:
+        """Return the schedule with the writes that need no lead, as the first history has shown."""
         return msgspec.structs.replace(schedule, free=first.free) if first.free else schedule
 
     # -- one history ----------------------------------------------------------------------------------------------
@@ -200,7 +203,7 @@ class _Exploration:
 
     def _play(self, world: World, schedule: Schedule) -> History:
         if self.summary.histories % _COLLECTED == 0:
-            gc.collect()  # earlier histories
+            gc.collect()  # frees the earlier histories
         history = History(world.plan, schedule, self._ignored)
         history.play()
         self.summary.note(history)
@@ -230,7 +233,7 @@ class _Exploration:
 
     def _fail(self, failed: History, schedule: Schedule, script: Script, how: str, tried: int) -> None:
         history = failed
-        if not _is_refused(failed):  # which may depend on real time
+        if not _is_refused(failed):  # a call that is refused may depend on real time
             world, _ = self._world(_given(script))
             with places_noted():
                 history = self._play(world, schedule)
@@ -242,15 +245,15 @@ class _Exploration:
         raise ExplorationError(tell(finding, schedule, history.trace, how), finding, schedule, tried) from finding.error
 
     def _require_same(self, first: Trace, second: Trace, schedule: Schedule, tried: int) -> None:
-        found = first.difference(second)
-        if found is None:
+        difference = first.difference(second)
+        if difference is None:
             return
-        text = f"the program does not do the same twice: step {found.step + 1} of one history differs"
-        if found.field:
-            text = f"{text}, in {found.field}"
-        before = [entry.line() for entry in first.entries[max(0, found.step - _BEFORE) : found.step]]
-        story = "\n".join([text, "", *before, *found.lines(), "", *_CAUSES])
-        raise ExplorationError(story, Finding("determinism", text, found.objects), schedule, tried)
+        text = f"the program does not do the same twice: step {difference.step + 1} of one history differs"
+        if difference.field:
+            text = f"{text}, in {difference.field}"
+        before = [entry.line() for entry in first.entries[max(0, difference.step - _BEFORE) : difference.step]]
+        story = "\n".join([text, "", *before, *difference.lines(), "", *_CAUSES])
+        raise ExplorationError(story, Violation("determinism", text, difference.objects), schedule, tried)
 
     # -- scripts --------------------------------------------------------------------------------------------------
 
@@ -276,6 +279,7 @@ class _Exploration:
 
 
 def _is_refused(history: History) -> bool:
+    """Return True if the program made a call that is not simulated."""
     return history.finding is not None and history.finding.rule == NOT_SIMULATED
 
 

@@ -1,4 +1,4 @@
-"""One history: a cluster, the replicas of some programs, and people, from the first start until all are at rest."""
+"""Plays one history of a cluster, the replicas of some programs, and people, until all of them are at rest."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kinformer.testing.explore.patches.exits import exits_caught
 from kinformer.testing.explore.patches.marks import requests_marked
 from kinformer.testing.explore.replica import Main, Replica, leaves_of
 from kinformer.testing.explore.rules.fields import UndoneChange
-from kinformer.testing.explore.rules.finding import Finding, is_bookkeeping
+from kinformer.testing.explore.rules.finding import Violation, is_bookkeeping
 from kinformer.testing.explore.rules.rules import Rules
 from kinformer.testing.explore.rules.sent import SENT
 from kinformer.testing.explore.schedule import PACES, Point, Schedule
@@ -40,8 +40,8 @@ NOT_SIMULATED = "simulation"
 _START = 2.0  # seconds until the script begins
 _SLICE = 2.0  # seconds between two checks for the end
 _REST = 12.0  # seconds without a write after which a history is over, longer than most retries
-_LOOK = 120.0  # seconds in which a program may put back a change that is made again
-_ENDS = 6  # ends since the last disturbance after which a program fails each time, and not once
+_LOOK = 120.0  # seconds in which a program may undo a change that is made again
+_ENDS = 6  # ends since the last disturbance after which a program is taken to fail at each start
 _DONE = 3  # ends after which a program that returns has nothing left to do
 _AGAIN = 1.0  # seconds between two checks whether a deleted namespace or definition is gone
 _NAMESPACES = "v1/namespaces"
@@ -70,7 +70,7 @@ class Goal:
 
 @dataclass
 class Plan:
-    """The declarations of a test."""
+    """The declarations of a test. `World` adds them while the test function runs, and histories only read them."""
 
     objects: list[Object] = field(default_factory=list)
     programs: list[TestedProgram] = field(default_factory=list)
@@ -84,18 +84,18 @@ class History:
 
     Attributes:
         trace: The trace of events.
-        finding: The failure, or None.
+        finding: The first failure, or None. It is set once, and ends the history.
         points: The points that the replicas reached, and the number of times.
     """
 
     def __init__(self, plan: Plan, schedule: Schedule, ignored: Iterable[str] = ()) -> None:
         self.trace = Trace()
-        self.finding: Finding | None = None
+        self.finding: Violation | None = None
         self._plan = plan
         self._schedule = schedule
         self._simulation = simulation = Simulation()
-        self._disturbed_until = 0.0
-        self._last_write = 0.0
+        self._disturbed_until = 0.0  # when the last step, or the effect of the last fault, is over
+        self._last_write = 0.0  # of an object that is not bookkeeping
         self._steps_left = len(plan.steps)
         self._director = Director(
             schedule,
@@ -111,7 +111,7 @@ class History:
         self._state = ClusterState(self._server)
         self._rules = Rules(self._server, frozenset(ignored), frozenset(schedule.free))
         self._ignored = frozenset(ignored)
-        self._is_over = False
+        self._is_over = False  # then changes are made again, and only the rule of fields counts
         self._numbers = itertools.count(1)
 
     @property
@@ -131,13 +131,13 @@ class History:
 
     def names(self) -> dict[int, str]:
         """Return the names of the replicas that faults may strike."""
-        return {one.index: one.name for one in self._director.replicas.values() if one.faulty}
+        return {replica.index: replica.name for replica in self._director.replicas.values() if replica.faulty}
 
     def struck(self) -> Counter[Point]:
         """Return the points at which faults struck, with their number."""
         return self._director.struck
 
-    def play(self) -> Finding | None:
+    def play(self) -> Violation | None:
         """Play the history, and return the failure, if any."""
         simulation = self._simulation
         with sealed(self._schedule.seed, EPOCH) as move, requests_marked(), exits_caught(self._replica_on):
@@ -156,7 +156,7 @@ class History:
 
     def _replica_on(self, loop: asyncio.AbstractEventLoop) -> Replica | None:
         replicas = self._director.replicas.values()
-        return next((one for one in replicas if one.process is not None and one.process.loop is loop), None)
+        return next((replica for replica in replicas if replica.process and replica.process.loop is loop), None)
 
     # -- the cluster ----------------------------------------------------------------------------------------------
 
@@ -213,11 +213,11 @@ class History:
     def _delete_definition(self, resource: str, seconds: float) -> None:
         group, _, plural = resource.rpartition("/")
         name = f"{plural}.{group.partition('/')[0]}"
-        found = [one for one in self._plan.objects if one.get("metadata", {}).get("name") == name]
-        if found and self._server.get(DEFINITIONS, None, name) is not None:
+        definitions = [obj for obj in self._plan.objects if obj.get("metadata", {}).get("name") == name]
+        if definitions and self._server.get(DEFINITIONS, None, name) is not None:
             self._server.lost.add(resource)
             self._server.delete(DEFINITIONS, None, name)
-            self._simulation.later(seconds, lambda: self._make_definition(resource, found[0]))
+            self._simulation.later(seconds, lambda: self._make_definition(resource, definitions[0]))
             self._disturbed(self._simulation.now + seconds)
 
     def _make_definition(self, resource: str, definition: Object) -> None:
@@ -273,12 +273,12 @@ class History:
             try:
                 holds = self._holds(check)
             except AssertionError as error:
-                self._found(Finding("always", f"{_name(check)} does not hold: {_words(error)}", error=error))
+                self._found(Violation("always", f"{_name(check)} does not hold: {_words(error)}", error=error))
             except Exception as error:  # noqa: BLE001 - the server would send it to the program, as a 500
-                self._found(Finding("always", f"{_name(check)} raised {type(error).__name__}: {error}", error=error))
+                self._found(Violation("always", f"{_name(check)} raised {type(error).__name__}: {error}", error=error))
             else:
                 if not holds:
-                    self._found(Finding("always", f"{_name(check)} does not hold"))
+                    self._found(Violation("always", f"{_name(check)} does not hold"))
 
     def _holds(self, check: Check) -> bool:
         """Evaluate a check, under simulated clocks even between the steps of the processes."""
@@ -289,22 +289,22 @@ class History:
         if "errors" not in self._ignored:
             where = "".join(traceback.format_exception(error)[-3:]).strip()
             text = f"{replica.name} ended with {type(error).__name__}: {error}\n{where}"
-            self._found(Finding("errors", text, error=error, remedy=self._remedy(replica, error)))
+            self._found(Violation("errors", text, error=error, remedy=self._remedy(replica, error)))
 
     def _remedy(self, replica: Replica, error: BaseException) -> str:
-        if not any(isinstance(one, LeadershipLostError) for one in leaves_of(error)):
+        if not any(isinstance(leaf, LeadershipLostError) for leaf in leaves_of(error)):
             return ""
         program = replica.name.rpartition(" ")[0]
-        [declared] = [one for one in self._plan.programs if one.name == program][:1]
+        [declared] = [tested for tested in self._plan.programs if tested.name == program][:1]
         replicas = f", replicas={declared.replicas}" if declared.replicas > 1 else ""
         call = f"world.run({getattr(declared.main, '__name__', 'main')}{replicas}, may_raise=LeadershipLostError)"
         return f"If a lost lead may end the program: {call}"
 
     def _refused(self, error: NotSimulatedError) -> None:
         if not self._simulation.closing:
-            self._found(Finding(NOT_SIMULATED, str(error), error=error))
+            self._found(Violation(NOT_SIMULATED, str(error), error=error))
 
-    def _found(self, finding: Finding) -> None:
+    def _found(self, finding: Violation) -> None:
         if self.finding is None and not (self._is_over and finding.rule != "fields"):
             self.finding = finding
             self._trace("check", "fault", f"!! {finding.text.splitlines()[0]}", finding.objects)
@@ -337,8 +337,9 @@ class History:
                 self._give_up(unmet, within)
 
     def _all_run(self, since: float) -> bool:
-        """True unless a process is away, and not because its program has returned each time."""
-        return all(one.is_running or self._has_ended(one, since) for one in self._director.replicas.values())
+        """Return True if each process runs, or has ended so often that its program has nothing left to do."""
+        replicas = self._director.replicas.values()
+        return all(replica.is_running or self._has_ended(replica, since) for replica in replicas)
 
     def _has_ended(self, replica: Replica, since: float) -> bool:
         failures = replica.ends.count(since, failed=True)
@@ -349,11 +350,11 @@ class History:
     def _fails_each_time(self, since: float) -> bool:
         """Report a program that fails again and again although nothing disturbs it."""
         if "errors" not in self._ignored:
-            for one in self._director.replicas.values():
-                count = one.ends.count(since, failed=True)
+            for replica in self._director.replicas.values():
+                count = replica.ends.count(since, failed=True)
                 if count >= _ENDS:
-                    text = f"{one.name} ends again and again: {count} times since the last change by others"
-                    self._found(Finding("errors", f"{text}. At last it {one.ends.last}"))
+                    text = f"{replica.name} ends again and again: {count} times since the last change by others"
+                    self._found(Violation("errors", f"{text}. At last it {replica.ends.last}"))
         return self.finding is not None
 
     def _unmet(self) -> list[tuple[Goal, str]]:
@@ -371,9 +372,9 @@ class History:
     def _give_up(self, unmet: list[tuple[Goal, str]], within: float) -> None:
         for goal, words in unmet:
             message = f"{_name(goal.check)} does not hold {within:g} s after the last change by others"
-            self._found(Finding("eventually", f"{message}: {words}" if words else message))
+            self._found(Violation("eventually", f"{message}: {words}" if words else message))
         if not unmet and "rest" not in self._ignored:
-            self._found(Finding("rest", f"the program never comes to rest: it still writes after {within:g} s"))
+            self._found(Violation("rest", f"the program never comes to rest: it still writes after {within:g} s"))
         self._finish()
 
     def _finish(self) -> None:
@@ -395,18 +396,18 @@ class History:
             if not undone.make_again(self._server):
                 return
         except APIError:
-            return  # it is no longer allowed
+            return  # the server no longer allows it
         finally:
             ACTOR.reset(token)
         self._last_write = start = simulation.now
         while simulation.now - self._last_write < _REST and simulation.now - start < _LOOK:
             simulation.run(simulation.now + _SLICE)
             if not undone.stays(self._server):
-                return  # it is meant
+                return  # the program undoes it on purpose
         self._found(undone.finding)
 
     def _look_for_lost_errors(self) -> None:
-        processes = [one.process for one in self._director.replicas.values() if one.process is not None]
+        processes = [replica.process for replica in self._director.replicas.values() if replica.process is not None]
         if any(process.loop.has_unseen_errors for process in processes):
             gc.collect(0)  # an unreferenced task notifies its loop when it is collected
         for replica in self._director.replicas.values():
@@ -415,7 +416,7 @@ class History:
                 if error is None or not replica.may_raise(error):
                     text = f"{replica.name}: {context.get('message')}: {error!r}"
                     remedy = self._remedy(replica, error) if error is not None else ""
-                    self._found(Finding("errors", text, error=error, remedy=remedy))
+                    self._found(Violation("errors", text, error=error, remedy=remedy))
 
 
 def _name(check: Callable[..., object]) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kinformer.client.client import Client
-from kinformer.testing.explore.rules.sent import Reads
+from kinformer.testing.explore.rules.sent import ProcessReads
 from kinformer.testing.explore.server import URL
 from kinformer.testing.simulation.processes import Process, Simulation
 
@@ -21,9 +21,9 @@ __all__ = ["Ends", "Main", "ProgramProcess", "Replica", "leaves_of"]
 
 Main = Callable[[Client], Awaitable[object]]
 _STOPPING = 30.0  # grace period in seconds, as the kubelet gives a pod
-_AGAIN = 1.0  # seconds until a program that has ended is started again. Each time twice as long, as the kubelet does
-_LONGEST = 64.0
-_STEADY = 60.0  # seconds after which a program that ends is not taken to fail at its start
+_AGAIN = 1.0  # seconds until a program that has ended is started again, doubled each time, as by the kubelet
+_LONGEST = 64.0  # seconds between two starts at most
+_STEADY = 60.0  # seconds after which an end is not a failed start, so the next pause is short
 _CLEANUPS = 100  # calls of `sys.exit` while an abandoned process is cleaned up
 
 
@@ -45,8 +45,8 @@ class Ends:
     """
 
     last: str = ""
-    _times: list[tuple[float, bool]] = field(default_factory=list)  # and True after a failure
-    _pause: float = _AGAIN
+    _times: list[tuple[float, bool]] = field(default_factory=list)  # the time of each, and True after a failure
+    _pause: float = _AGAIN  # seconds before the next start
 
     def note(self, now: float, started: float, last: str, *, failed: bool) -> float:
         """Note an end, and return the seconds until the next start."""
@@ -62,7 +62,7 @@ class Ends:
 
 
 class ProgramProcess(Process):
-    """A process that `SystemExit` ends, in whichever of its tasks.
+    """A process that ends when one of its tasks raises `SystemExit`.
 
     Args:
         exited: Called with the exit.
@@ -97,7 +97,10 @@ class ProgramProcess(Process):
 
 
 class Replica:
-    """One replica.
+    """A replica: one process at a time, which is started again whenever it ends.
+
+    `process` and `reads` are replaced at each start, and `ends` grows. The director changes `counts`, `late_until` and
+    `behind` as requests arrive.
 
     Args:
         index: Its number among all replicas, from 1.
@@ -124,7 +127,7 @@ class Replica:
         self.name = name
         self.faulty = faulty
         self.counts: Counter[tuple[str, str]] = Counter()  # requests and events so far, by verb and resource
-        self.reads = Reads()
+        self.reads = ProcessReads()
         self.late_until: dict[str, float] = {}  # resource -> time until which its events are delayed
         self.behind = 0  # revisions by which the cache lags when its next process lists
         self.process: ProgramProcess | None = None
@@ -150,7 +153,7 @@ class Replica:
     def start(self) -> None:
         """Start a process, as its Deployment does whenever the one before has ended."""
         self._life = life = _Life(self._life.number + 1, self._simulation.now)
-        self.reads = Reads()
+        self.reads = ProcessReads()
         self.process = ProgramProcess(self._simulation, self.owner, self._exited)
         self._note("starts" if life.number == 1 else "starts again")
         life.task = self.process.start(self._run())
@@ -197,13 +200,13 @@ class Replica:
 
     def may_raise(self, error: BaseException) -> bool:
         """Return True if the program may end with this error."""
-        return all(isinstance(one, (*self._may_raise, asyncio.CancelledError)) for one in leaves_of(error))
+        return all(isinstance(leaf, (*self._may_raise, asyncio.CancelledError)) for leaf in leaves_of(error))
 
     def kill(self, away: float | None = None, *, why: str = "is killed", failed: bool = True) -> None:
         """End its process immediately, as SIGKILL does, and start another one later.
 
         Args:
-            away: Seconds until then. None, if the program has ended by itself: longer each time.
+            away: Seconds until the next start. None if no fault ended the process: the pause then grows with each end.
             why: How it ends, for stories.
             failed: True if it has ended by itself with a failure.
         """
@@ -254,7 +257,10 @@ class Replica:
 
 @dataclass
 class _Life:
-    """The life of one process: its number, its start, and how it is ending."""
+    """The life of one process.
+
+    Its replica sets `task` at the start, `stopping` after a SIGTERM, and `exit` at the first `SystemExit`.
+    """
 
     number: int = 0
     since: float = 0.0
@@ -264,5 +270,5 @@ class _Life:
 
 
 def _described(error: BaseException) -> str:
-    names = dict.fromkeys(type(one).__name__ for one in leaves_of(error))
+    names = dict.fromkeys(type(leaf).__name__ for leaf in leaves_of(error))
     return ", ".join(names)

@@ -82,8 +82,8 @@ def decode_schedule(text: str) -> Schedule:
 
 def chosen_faults(faults: Iterable[Fault]) -> list[Fault]:
     """Return the faults in the order of `ALL`."""
-    wanted = set(faults)
-    return [fault for fault in ALL if fault in wanted]
+    chosen = set(faults)
+    return [fault for fault in ALL if fault in chosen]
 
 
 def _combinations(faults: Iterable[Fault], points: dict[Point, int]) -> Iterator[tuple[Fault, str, Point, int]]:
@@ -103,7 +103,7 @@ def _pace(point: Point) -> int:
 
 def single_strikes(faults: Iterable[Fault], points: dict[Point, int], most: int) -> Iterator[Schedule]:
     """Yield at most `most` schedules with one fault each. For each fault, the points of writes come first."""
-    found = [
+    candidates = [
         (
             fault.rank(point.verb) + number * _pace(point) + 2 * later,
             order,
@@ -114,6 +114,6 @@ def single_strikes(faults: Iterable[Fault], points: dict[Point, int], most: int)
         for later, seconds in enumerate(fault.seconds[: fault.alone])
         for at in [msgspec.structs.replace(point, number=number)]
     ]
-    found.sort(key=lambda one: one[:2])
-    for _, _, schedule in found[:most]:
+    candidates.sort(key=lambda candidate: candidate[:2])
+    for _, _, schedule in candidates[:most]:
         yield schedule

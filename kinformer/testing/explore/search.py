@@ -30,6 +30,8 @@ Script = list[list[Step]]  # the steps of each strategy, in the order in which t
 class Search:
     """Chooses schedules at random. The same seed and histories give the same schedules.
 
+    Each history adds the points that it reached, with `learn`, and later schedules may strike there.
+
     Args:
         faults: The faults to choose from.
         seed: The seed.
@@ -43,11 +45,11 @@ class Search:
 
     def learn(self, points: dict[Point, int]) -> None:
         """Add the points that a history reached."""
-        known = len(self._points)
+        before = len(self._points)
         for point, count in points.items():
             self._points[point] = max(count, self._points.get(point, 0))
-        if len(self._points) > known:
-            self._kinds = [(point, found) for point in self._points if (found := self._faults_at(point))]
+        if len(self._points) > before:
+            self._kinds = [(point, faults) for point in self._points if (faults := self._faults_at(point))]
 
     def schedule(self, steps: int) -> Schedule:
         """Choose a schedule for a script with a number of steps."""
@@ -67,7 +69,7 @@ class Search:
         choose = self._random
         kinds = self._kinds
         if choose.random() < 0.5:
-            kinds = [one for one in kinds if one[0].verb in _WRITES] or kinds
+            kinds = [kind for kind in kinds if kind[0].verb in _WRITES] or kinds
         point, faults = choose.choice(kinds)
         fault = choose.choice(faults)
         most = self._points[point] + _BEYOND
@@ -108,7 +110,7 @@ def shrunk(
         schedule: A schedule that fails.
         script: The steps that were drawn for it.
         pools: The examples of each strategy.
-        fails: Plays a history.
+        fails: Plays a history, and returns True if it fails by the same rule.
     """
     left = _SHRINKS
     again = True
@@ -125,7 +127,7 @@ def shrunk(
 
 
 def _simpler(schedule: Schedule, script: Script, pools: list[list[list[Step]]]) -> Iterator[tuple[Schedule, Script]]:
-    """Yield simpler ones, the most promising first."""
+    """Yield simpler schedules and scripts, the most promising first."""
     replace = msgspec.structs.replace
     strikes, paces = schedule.strikes, schedule.paces
     for number in range(len(strikes)):

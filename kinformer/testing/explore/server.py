@@ -10,7 +10,7 @@ from typing import Any
 from kinformer._runtime.clock import Clock
 from kinformer.apiserver.storage import Storage
 from kinformer.exceptions import NotFoundError
-from kinformer.testing.http.call import Call
+from kinformer.testing.http.call import HTTPCall
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.server import APIServer
 from kinformer.testing.simulation.processes import API_SERVER
@@ -41,11 +41,11 @@ class ExploredServer(APIServer):
     def __init__(
         self,
         clock: Clock,
-        serve: Callable[[Call, Callable[[], Awaitable[None]]], Awaitable[None]],
+        serve: Callable[[HTTPCall, Callable[[], Awaitable[None]]], Awaitable[None]],
         later: Callable[[float, Callable[[], None]], None],
     ) -> None:
         super().__init__(host=API_SERVER, port=PORT, clock=clock)
-        self.lost: set[str] = set()  # resources whose definition was deleted by a fault
+        self.lost: set[str] = set()  # resources whose definition a fault has deleted. The history adds and removes them
         self._serve_by = serve
         self._collector = _GarbageCollector(self, later)
         self._ledger.on_change.append(self._collector.note)
@@ -65,7 +65,7 @@ class ExploredServer(APIServer):
 
     def serves(self, resource: str) -> bool:
         """Return True if the resource is served. It still is while its definition is being deleted."""
-        return any(one.name == resource for one in self._registry)
+        return any(served.name == resource for served in self._registry)
 
     def revision_of(self, resource: ResourceType) -> int:
         """Return the revision of the last change of a resource."""
@@ -73,9 +73,9 @@ class ExploredServer(APIServer):
 
     def resources(self) -> list[ResourceType]:
         """Return the resources that have objects."""
-        return [one for one in self._registry if one.is_storage and self._ledger.collection(one).objects]
+        return [kind for kind in self._registry if kind.is_storage and self._ledger.collection(kind).objects]
 
-    async def _serve(self, call: Call) -> None:
+    async def _serve(self, call: HTTPCall) -> None:
         await self._serve_by(call, lambda: super(ExploredServer, self)._serve(call))
 
 
@@ -86,7 +86,7 @@ class _GarbageCollector:
         self._server = server
         self._later = later
         self._owned: dict[str, dict[Place, None]] = {}  # by the owner's uid
-        self._living: set[str] = set()
+        self._living: set[str] = set()  # uids of all objects
 
     def note(self, resource: ResourceType, old: Object | None, new: Object | None) -> None:
         """Record a write."""
@@ -130,14 +130,14 @@ class _GarbageCollector:
                 continue
             if orphan:
                 references = obj["metadata"]["ownerReferences"]
-                obj["metadata"]["ownerReferences"] = [one for one in references if one.get("uid") != uid]
+                obj["metadata"]["ownerReferences"] = [owner for owner in references if owner.get("uid") != uid]
                 self._write(obj)
             elif not obj["metadata"].get("deletionTimestamp"):
                 self._delete(owned)
         obj = self._get(place)
         if obj is not None and obj["metadata"]["uid"] == uid and (orphan or not self._owned.get(uid)):
             held = obj["metadata"].get("finalizers") or []
-            obj["metadata"]["finalizers"] = [one for one in held if one not in (_FOREGROUND, _ORPHAN)]
+            obj["metadata"]["finalizers"] = [finalizer for finalizer in held if finalizer not in (_FOREGROUND, _ORPHAN)]
             self._write(obj)
 
     def _finish(self, uid: str) -> None:
@@ -172,4 +172,4 @@ class _GarbageCollector:
 
 
 def _owners(obj: Object) -> tuple[str, ...]:
-    return tuple(one.get("uid", "") for one in obj["metadata"].get("ownerReferences") or ())
+    return tuple(reference.get("uid", "") for reference in obj["metadata"].get("ownerReferences") or ())

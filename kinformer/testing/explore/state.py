@@ -12,7 +12,7 @@ Object = dict[str, Any]
 
 
 class ClusterState:
-    """The state of the cluster at one moment. The returned dicts are shared and must not be changed."""
+    """The present state of the cluster. The returned dicts are shared and must not be changed."""
 
     def __init__(self, server: ExploredServer) -> None:
         self._server = server
@@ -23,10 +23,10 @@ class ClusterState:
         if self._is_lost(resource):
             return []
         revision = self._server.revision_of(self._server.find(resource))
-        known = self._lists.get((resource, namespace))
-        if known is None or known[0] != revision:
-            known = self._lists[resource, namespace] = (revision, self._server.list(resource, namespace))
-        return known[1]
+        cached = self._lists.get((resource, namespace))
+        if cached is None or cached[0] != revision:
+            cached = self._lists[resource, namespace] = (revision, self._server.list(resource, namespace))
+        return cached[1]
 
     def get(self, resource: str, key: str) -> Object | None:
         """Return the object with a key, ``"namespace/name"`` or ``"name"``, or None."""
@@ -36,5 +36,5 @@ class ClusterState:
         return self._server.get(resource, namespace, name)
 
     def _is_lost(self, resource: str) -> bool:
-        """True if a fault has deleted the definition, and no object with a finalizer keeps it."""
+        """Return True if a fault has deleted the definition, and no object with a finalizer keeps it."""
         return resource in self._server.lost and not self._server.serves(resource)

@@ -51,10 +51,10 @@ class Step(msgspec.Struct, frozen=True):
         elif self.verb == "delete":
             server.delete(self.resource, namespace, name)
         else:
-            found = server.get(self.resource, namespace, name)
-            if found is None:
+            obj = server.get(self.resource, namespace, name)
+            if obj is None:
                 raise NotFoundError(404, "NotFound", f"{self.resource} {self.key} not found")
-            server.update(_merged(found, self.body))
+            server.update(_merged(obj, self.body))
 
     def text(self) -> str:
         """Describe the step."""

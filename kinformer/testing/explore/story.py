@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from kinformer.testing.explore.rules.finding import Finding
+from kinformer.testing.explore.rules.finding import Violation
 from kinformer.testing.explore.schedule import Schedule, encode_schedule
 from kinformer.testing.explore.trace import Entry, Trace
 
 __all__ = ["tell"]
 
-_LINES = 18
+_LINES = 18  # entries of a story at most
 
 
-def tell(finding: Finding, schedule: Schedule, trace: Trace, after: str) -> str:
+def tell(finding: Violation, schedule: Schedule, trace: Trace, after: str) -> str:
     """Return the story.
 
     Args:
@@ -52,5 +52,5 @@ def _decisive(trace: Trace, concerned: set[str]) -> list[Entry]:
         else:
             continue
         chosen.append((weight, -number, entry))
-    kept = sorted(chosen, key=lambda one: one[:2])[:_LINES]
-    return [entry for _, _, entry in sorted(kept, key=lambda one: -one[1])]
+    kept = sorted(chosen, key=lambda choice: choice[:2])[:_LINES]
+    return [entry for _, _, entry in sorted(kept, key=lambda choice: -choice[1])]

@@ -13,7 +13,7 @@ from kinformer.testing.explore.schedule import Point
 
 __all__ = ["Summary"]
 
-_LISTED = 12
+_LISTED = 12  # points that a line names at most
 
 
 class Summary:
@@ -45,8 +45,8 @@ class Summary:
     def text(self, name: str) -> str:
         """Return the summary, in one to three lines."""
         total, struck = sum(self._reached.values()), len(self._struck)
-        one, more = self._by_faults[1], sum(count for faults, count in self._by_faults.items() if faults > 1)
-        histories = f"{_counted(self.histories, 'history', 'histories')} ({one} with one fault, {more} with several)"
+        single, more = self._by_faults[1], sum(count for faults, count in self._by_faults.items() if faults > 1)
+        histories = f"{_counted(self.histories, 'history', 'histories')} ({single} with one fault, {more} with several)"
         faults = f"{_counted(self._struck.total(), 'fault')} at {struck} of {_counted(total, 'point')}"
         lines = [f"explored {name}: {histories}, {faults}"]
         if spared := self._spared():
@@ -60,7 +60,7 @@ class Summary:
         spared = []
         for point, count in self._reached.items():
             points = (msgspec.structs.replace(point, number=number) for number in range(count))
-            left = sum(1 for one in points if one not in self._struck)
+            left = sum(1 for visit in points if visit not in self._struck)
             if left:
                 spared.append(f"{self._described(point)} ({left} of {count})")
         return spared
@@ -87,5 +87,5 @@ def _listed(texts: list[str]) -> str:
     return f"{shown}, and {len(texts) - _LISTED} more" if len(texts) > _LISTED else shown
 
 
-def _counted(number: int, one: str, many: str = "") -> str:
-    return f"{number} {one if number == 1 else many or one + 's'}"
+def _counted(number: int, singular: str, plural: str = "") -> str:
+    return f"{number} {singular if number == 1 else plural or singular + 's'}"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
-__all__ = ["Difference", "Entry", "Trace"]
+__all__ = ["Entry", "Trace", "TraceDifference"]
 
 
 class Entry(NamedTuple):
@@ -36,7 +36,7 @@ class Entry(NamedTuple):
         return f"{self.at:10.3f}  {self.actor:<10} {self.text}{place}"
 
 
-class Difference(NamedTuple):
+class TraceDifference(NamedTuple):
     """The first difference between two traces.
 
     Attributes:
@@ -67,7 +67,7 @@ class Difference(NamedTuple):
 
 
 class Trace:
-    """The entries, in order."""
+    """The entries of one history, in order."""
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
@@ -95,23 +95,24 @@ class Trace:
     def __iter__(self) -> Any:
         return iter(self.entries)
 
-    def difference(self, other: Trace) -> Difference | None:
+    def difference(self, other: Trace) -> TraceDifference | None:
         """Return the first difference from another trace of the same schedule, or None if they are equal."""
         for step, (mine, its) in enumerate(zip_longest(self.entries, other.entries)):
+            # Places are left out, because not every history notes them. The contents are compared by field below.
             if mine is None or its is None or mine[:5] != its[:5]:
-                return Difference(step, (mine, its))
+                return TraceDifference(step, (mine, its))
             if mine.content != its.content:
                 field, values = next(_differing(mine.content, its.content))
-                return Difference(step, (mine, its), field, values)
+                return TraceDifference(step, (mine, its), field, values)
         return None
 
 
-def _differing(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, tuple[Any, Any]]]:
-    if isinstance(one, dict) and isinstance(other, dict):
-        for name in {**one, **other}:
-            yield from _differing(one.get(name), other.get(name), f"{path}.{name}" if path else str(name))
-    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        for number, pair in enumerate(zip(one, other, strict=True)):
+def _differing(value: Any, other: Any, path: str = "") -> Iterator[tuple[str, tuple[Any, Any]]]:
+    if isinstance(value, dict) and isinstance(other, dict):
+        for name in {**value, **other}:
+            yield from _differing(value.get(name), other.get(name), f"{path}.{name}" if path else str(name))
+    elif isinstance(value, list) and isinstance(other, list) and len(value) == len(other):
+        for number, pair in enumerate(zip(value, other, strict=True)):
             yield from _differing(*pair, f"{path}[{number}]")
-    elif one != other:
-        yield path, (one, other)
+    elif value != other:
+        yield path, (value, other)

@@ -27,6 +27,8 @@ _WITHIN = 600.0  # virtual seconds: longer than the backoff of a controller that
 class World:
     """The argument of an `explore` test, for its declarations. The exploration runs when the test has returned.
 
+    Its methods add to `plan`, which a history then plays.
+
     Args:
         draw: Draws a value of a hypothesis strategy.
     """

@@ -14,7 +14,7 @@ from kinformer.testing.api.write_options import WriteOptions
 from kinformer.testing.codec.bodies import parse_patch, parse_yaml, read_body
 from kinformer.testing.codec.patch import patch_function, patch_kind
 from kinformer.testing.http.auth import AccessControl, User
-from kinformer.testing.http.call import Call
+from kinformer.testing.http.call import HTTPCall
 from kinformer.testing.http.pod_logs import has_logs, send_log
 from kinformer.testing.http.reviews import review
 from kinformer.testing.kinds.builtins import sent_type
@@ -36,7 +36,7 @@ class Actions:
         self._deleter = deleter
         self._access = access
         self._tokens = Tokens(writer.ledger)
-        self.by_name: Mapping[str, Callable[[Call, ResourceType], Any]] = {
+        self.by_name: Mapping[str, Callable[[HTTPCall, ResourceType], Any]] = {
             "scale": self._scale,
             "binding": self._bind,
             "eviction": self._evict,
@@ -48,7 +48,7 @@ class Actions:
             "portforward": self._node_proxy,
         }
 
-    async def review(self, call: Call, resource: ResourceType) -> None:
+    async def review(self, call: HTTPCall, resource: ResourceType) -> None:
         """Answer the POST of a review."""
         if call.info.method != "POST":
             raise method_not_allowed()
@@ -58,7 +58,7 @@ class Actions:
         reviewed = review(self._access, call.user, resource, call.info.namespace, body, options.manager, now)
         await call.send_object(reviewed, status=201)
 
-    async def binding(self, call: Call, resource: ResourceType) -> None:
+    async def binding(self, call: HTTPCall, resource: ResourceType) -> None:
         """Answer a POST to the collection of bindings, the old way to assign a pod."""
         if call.info.method != "POST" or call.info.name:
             raise method_not_allowed()
@@ -70,12 +70,12 @@ class Actions:
         pods = self._ledger.registry.find("v1/pods")
         await call.send_done(bind_pod(self._writer, pods, call.info.namespace, name, body, options))
 
-    async def _read(self, call: Call, kind: str, options: WriteOptions) -> Object:
+    async def _read(self, call: HTTPCall, kind: str, options: WriteOptions) -> Object:
         """Read an object that is not stored. Raises a 400 `StatusError`."""
         body = await call.read_object(kind, options)
         return self._writer.decode_sent(sent_type(kind), call.info.namespace, body, options)
 
-    async def _scale(self, call: Call, resource: ResourceType) -> None:
+    async def _scale(self, call: HTTPCall, resource: ResourceType) -> None:
         info, namespace = call.info, call.namespace(resource)
         if info.method in ("GET", "HEAD"):
             stored = self._ledger.stored(resource, namespace, info.name)
@@ -99,14 +99,14 @@ class Actions:
         written = self._writer.patch(resource, namespace, info.name, change, options, subresource="scale")
         await call.send_object(scale_of(resource, decode_stored(resource, written.stored)))
 
-    async def _bind(self, call: Call, resource: ResourceType) -> None:
+    async def _bind(self, call: HTTPCall, resource: ResourceType) -> None:
         options = call.write_options()
         body = await self._read(call, "Binding", options)
         if body["metadata"].get("name") != call.info.name:
             raise bad_request("name in URL does not match name in Binding object")
         await call.send_done(bind_pod(self._writer, resource, call.info.namespace, call.info.name, body, options))
 
-    async def _evict(self, call: Call, resource: ResourceType) -> None:
+    async def _evict(self, call: HTTPCall, resource: ResourceType) -> None:
         write = call.write_options()
         body = await self._read(call, "Eviction", write)
         info = call.info
@@ -121,7 +121,7 @@ class Actions:
             mark_evicted(self._writer, resource, info.namespace, info.name)
         await call.send_done(self._deleter.delete(resource, info.namespace, info.name, options))
 
-    async def _token(self, call: Call, resource: ResourceType) -> None:
+    async def _token(self, call: HTTPCall, resource: ResourceType) -> None:
         options = call.write_options()
         body = await self._read(call, "TokenRequest", options)
         stored = self._ledger.stored(resource, call.info.namespace, call.info.name)
@@ -131,7 +131,7 @@ class Actions:
         self._access.add_token(token, _service_account(account["metadata"], token, issued["spec"]["audiences"]))
         await call.send_object(issued, status=201)
 
-    async def _log(self, call: Call, resource: ResourceType) -> None:
+    async def _log(self, call: HTTPCall, resource: ResourceType) -> None:
         stored = self._ledger.stored(resource, call.namespace(resource), call.info.name)
         obj, container = decode_stored(resource, stored), call.params.get("container", "")
         if has_logs(obj, container):
@@ -140,7 +140,7 @@ class Actions:
         else:
             await self._node_proxy(call, resource)
 
-    async def _node_proxy(self, call: Call, resource: ResourceType) -> None:
+    async def _node_proxy(self, call: HTTPCall, resource: ResourceType) -> None:
         """Refuse a request that a real server would forward to a kubelet, because there is none."""
         stored = self._ledger.stored(resource, call.namespace(resource), call.info.name)
         obj = decode_stored(resource, stored)
@@ -167,7 +167,7 @@ class Actions:
 def _check_container(pod: str, spec: Object, name: str) -> None:
     """Raise a 400 `StatusError` if a pod has no such container, or several and none is named."""
     kinds = ("initContainers", "containers", "ephemeralContainers")
-    names = [one.get("name", "") for kind in kinds for one in spec.get(kind) or []]
+    names = [container.get("name", "") for kind in kinds for container in spec.get(kind) or []]
     if not name and len(spec.get("containers") or []) > 1:
         raise bad_request(f"a container name must be specified for pod {pod}, choose one of: [{' '.join(names)}]")
     if name and name not in names:

@@ -16,7 +16,7 @@ from kinformer.objects.spellings import parts_of
 from kinformer.testing.api.rbac import Attempt, RoleBasedAccess, Subject
 from kinformer.testing.api.request import RequestInfo
 from kinformer.testing.api.tokens import ISSUER
-from kinformer.testing.http.certificates import Identity
+from kinformer.testing.http.certificates import CertificateIdentity
 from kinformer.testing.kinds.resources import group_version, selected_name
 from kinformer.testing.logins import names_by_token
 
@@ -61,11 +61,11 @@ class User(NamedTuple):
 
     def info(self) -> dict[str, Any]:
         """Return the UserInfo of a review."""
-        found: dict[str, Any] = {"username": self.name}
+        user_info: dict[str, Any] = {"username": self.name}
         if self.uid:
-            found["uid"] = self.uid
-        found["groups"] = list(self.groups)
-        return {**found, "extra": dict(self.extra)} if self.extra else found
+            user_info["uid"] = self.uid
+        user_info["groups"] = list(self.groups)
+        return {**user_info, "extra": dict(self.extra)} if self.extra else user_info
 
     @property
     def is_admin(self) -> bool:
@@ -83,6 +83,8 @@ class AccessControl:
     a subresource is `"v1/pods/status"`, `"*"` is any verb or resource, and watch is a separate verb. A client without
     a user sends `admin_token` if tokens are checked, or if `named` is True, which means that every client is
     authenticated.
+
+    `set_token` replaces `users` or `admin_token` while the server runs. `rules` stays the same.
     """
 
     def __init__(
@@ -124,10 +126,10 @@ class AccessControl:
         for token, name in (self.users or {}).items():
             if name == user:
                 return token
-        known = ", ".join(self.user_names) or "none"
-        raise ConfigError(f"users: there is no user {user!r}; known: {known}")
+        names = ", ".join(self.user_names) or "none"
+        raise ConfigError(f"users: there is no user {user!r}; known: {names}")
 
-    def authenticate(self, headers: Mapping[str, str], identity: Identity | None = None) -> User:
+    def authenticate(self, headers: Mapping[str, str], identity: CertificateIdentity | None = None) -> User:
         """Return the user of a request, identified by its client certificate or else by its token.
 
         An unknown token is ignored if there are neither `users` nor `rules`. Otherwise it raises a 401 `StatusError`.
@@ -159,12 +161,12 @@ class AccessControl:
             return [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]
         if self._roles is not None:
             return self._roles.rules(Subject(user.name, user.groups), namespace)
-        found = []
-        for verb, name in sorted((verb, resource) for one, verb, resource in self.rules or () if one == user.name):
+        granted = []
+        for verb, name in sorted((verb, resource) for owner, verb, resource in self.rules or () if owner == user.name):
             group, version, _ = parts_of(name)
             resource = name.removeprefix(f"{group_version(group or '', version or '')}/")
-            found.append({"verbs": [verb], "apiGroups": ["*" if group is None else group], "resources": [resource]})
-        return found
+            granted.append({"verbs": [verb], "apiGroups": ["*" if group is None else group], "resources": [resource]})
+        return granted
 
     def user_of(self, token: str) -> User | None:
         """Return the user that a token belongs to, or None."""
@@ -195,7 +197,7 @@ class AccessControl:
         if user is None:
             self.admin_token = token
         else:
-            self.users = {known: name for known, name in (self.users or {}).items() if name != user} | {token: user}
+            self.users = {other: name for other, name in (self.users or {}).items() if name != user} | {token: user}
         return token
 
     def add_token(self, token: str, user: User) -> None:
@@ -209,10 +211,10 @@ class AccessControl:
         if not info.plural:
             self._authorize_path(user, info)
             return
-        known = user.name != ANONYMOUS
+        is_named = user.name != ANONYMOUS
         plural = f"{info.plural}/{info.subresource}" if info.subresource else info.plural
         attempt = Attempt(info.verb, info.group, plural, info.namespace, info.name)
-        if self.is_allowed(user, attempt, info.version) or (known and info.resource in _ABOUT_ONESELF):
+        if self.is_allowed(user, attempt, info.version) or (is_named and info.resource in _ABOUT_ONESELF):
             return
         where = f'in the namespace "{info.namespace}"' if info.namespace else "at the cluster scope"
         message = f'User "{user.name}" cannot {info.verb} resource "{plural}" in API group "{info.group}" {where}'

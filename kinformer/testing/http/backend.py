@@ -13,9 +13,9 @@ from kinformer.apiserver.response import ResponseWriter
 from kinformer.apiserver.storage import Storage, Stored, StoredCollection
 from kinformer.apiserver.stream import WatchStream
 from kinformer.apiserver.watcher import Watcher
-from kinformer.testing.api.filters import Filter
+from kinformer.testing.api.filters import ResourceFilter
 from kinformer.testing.faults import Faults
-from kinformer.testing.http.call import Call
+from kinformer.testing.http.call import HTTPCall
 from kinformer.testing.http.struck_stream import StruckStream
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.store.forms import StoredCodec
@@ -36,7 +36,7 @@ class StoredResource:
     """
 
     def __init__(
-        self, resource: ResourceType, ledger: Ledger, call: Call, faults: Faults, rewind: Callable[[int], None]
+        self, resource: ResourceType, ledger: Ledger, call: HTTPCall, faults: Faults, rewind: Callable[[int], None]
     ) -> None:
         self._resource = resource
         self._ledger = ledger
@@ -62,9 +62,9 @@ class StoredResource:
         """Return what encodes the objects."""
         return StoredCodec(self._resource, drop=wanted.drop)
 
-    def select(self, namespace: str, options: Options) -> Filter:
+    def select(self, namespace: str, options: Options) -> ResourceFilter:
         """Return the filter of a request. Raises a 400 `StatusError`."""
-        return Filter(self._resource, namespace, options)
+        return ResourceFilter(self._resource, namespace, options)
 
     def get(self, namespace: str, name: str) -> Stored:
         """Return one object. Raises a 404 `StatusError`."""

@@ -25,7 +25,7 @@ from kinformer.testing.rules.metadata_rules import json_text
 from kinformer.testing.store.forms import StoredCodec
 from kinformer.testing.store.ledger import WriteResult
 
-__all__ = ["Call"]
+__all__ = ["HTTPCall"]
 
 MAX_STORED = 1536 * 1024  # bytes (etcd, --max-request-bytes). Direct calls may store more
 _POLICIES = ("Foreground", "Background", "Orphan")
@@ -43,8 +43,8 @@ _USUAL = Features()
 
 
 def _check_types(fields: Mapping[str, tuple[type, str]], value: Object, where: str) -> None:
-    for name, (wanted, go) in fields.items():
-        if value.get(name) is not None and type(value[name]) is not wanted:
+    for name, (expected, go) in fields.items():
+        if value.get(name) is not None and type(value[name]) is not expected:
             raise bad_request(
                 f"json: cannot unmarshal {go_kind(value[name])} into Go struct field {where}.{name} of type {go}"
             )
@@ -57,8 +57,11 @@ def _sorted(value: Any) -> Any:
 
 
 @dataclass(slots=True)
-class Call:
-    """A request, the parsed parts of its path, and the writer of its response."""
+class HTTPCall:
+    """A request, the parsed parts of its path, and the writer of its response.
+
+    `ResourceEndpoints` sets `features` when it takes the request over. A fault sets `behind`.
+    """
 
     request: web.BaseRequest
     params: Mapping[str, str]
@@ -93,14 +96,14 @@ class Call:
         body = await read_body(self.request)
         if len(body) > MAX_STORED:
             raise internal("etcdserver: request is too large")
-        wanted = options is not None and options.validation != "Ignore"
-        duplicates: list[str] | None = options.duplicates if options is not None and wanted else None
-        found = parse_body(body, kind, self.request.headers.get("Content-Type", ""), duplicates)
+        checked = options is not None and options.validation != "Ignore"
+        duplicates: list[str] | None = options.duplicates if options is not None and checked else None
+        parsed = parse_body(body, kind, self.request.headers.get("Content-Type", ""), duplicates)
         if duplicates:
             assert options is not None, "duplicates are only found with options"
             options.places = complaint_places(body)
         # YAML becomes JSON through a Go map, whose keys are sorted.
-        return _sorted(found) if "yaml" in self.content_type else found
+        return _sorted(parsed) if "yaml" in self.content_type else parsed
 
     async def send_done(self, written: WriteResult) -> None:
         """Send the Status returned for a binding or an eviction."""
@@ -116,9 +119,9 @@ class Call:
 
     async def send_written(self, resource: ResourceType, written: WriteResult, options: WriteOptions) -> None:
         """Send the object after a write."""
-        wanted = negotiate(self.request.headers, builtin=resource.builtin, drops=self.features.drop_managed_fields)
-        body = View(StoredCodec(resource, drop=wanted.drop), wanted).body(written.stored)
-        await self.response.send_encoded(body, wanted.media, status=201 if written.created else 200)
+        form = negotiate(self.request.headers, builtin=resource.builtin, drops=self.features.drop_managed_fields)
+        body = View(StoredCodec(resource, drop=form.drop), form).body(written.stored)
+        await self.response.send_encoded(body, form.media, status=201 if written.created else 200)
 
     async def read_delete_options(self) -> DeleteOptions:
         """Parse the body and query of a DELETE. Raises a 400 or 422 `StatusError`."""
@@ -152,7 +155,7 @@ class Call:
             message = f"Invalid value: {json_text(policy)}: orphanDependents and deletionPropagation cannot be both set"
             causes.append(cause("FieldValueInvalid", message, "propagationPolicy"))
         elif policy and policy not in _POLICIES:
-            listed = ", ".join(f'"{one}"' for one in [*_POLICIES, "nil"])
+            listed = ", ".join(f'"{name}"' for name in [*_POLICIES, "nil"])
             message = f"Unsupported value: {json_text(policy)}: supported values: {listed}"
             causes.append(cause("FieldValueNotSupported", message, "propagationPolicy"))
         if causes:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
-__all__ = ["Authority", "CertificatePair", "Identity", "identity_of"]
+__all__ = ["Authority", "CertificateIdentity", "CertificatePair", "identity_of"]
 
 _LIFE = datetime.timedelta(days=2)
 _CLOCK_SKEW = datetime.timedelta(hours=1)
@@ -32,7 +32,7 @@ class CertificatePair(NamedTuple):
     key: bytes
 
 
-class Identity(NamedTuple):
+class CertificateIdentity(NamedTuple):
     """The user named by a client certificate: the common name, with the organizations as groups."""
 
     name: str
@@ -101,7 +101,7 @@ class Authority:
         from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
         hosts = dict.fromkeys(("127.0.0.1", "::1", "localhost", "kubernetes.default.svc", host))
-        names = [_general_name(one) for one in hosts if one not in _EVERYWHERE]
+        names = [_general_name(name) for name in hosts if name not in _EVERYWHERE]
         return self._issue([(NameOID.COMMON_NAME, "kube-apiserver")], ExtendedKeyUsageOID.SERVER_AUTH, names)
 
     def _issue(self, subject: list[tuple[Any, str]], usage: Any, names: list[Any]) -> CertificatePair:
@@ -137,7 +137,7 @@ class Authority:
         return _signed(builder.add_extension(own, critical=False), self._key)
 
 
-def identity_of(connection: Any) -> Identity | None:
+def identity_of(connection: Any) -> CertificateIdentity | None:
     """Return the user of a connection's client certificate, or None if it has none.
 
     Args:
@@ -150,7 +150,7 @@ def identity_of(connection: Any) -> Identity | None:
     groups = tuple(value for name, value in pairs if name == "organizationName")
     common_name = next((value for name, value in pairs if name == "commonName"), "")
     raw: bytes = connection.get_extra_info("ssl_object").getpeercert(binary_form=True)
-    return Identity(common_name, groups, hashlib.sha256(raw).hexdigest())
+    return CertificateIdentity(common_name, groups, hashlib.sha256(raw).hexdigest())
 
 
 def _new_key() -> EllipticCurvePrivateKey:

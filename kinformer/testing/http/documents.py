@@ -7,22 +7,22 @@ from typing import Any
 
 from kinformer.apiserver.response import TEXT
 from kinformer.apiserver.status import method_not_allowed, page_not_found
-from kinformer.testing.api.discovery import AGGREGATED, Discovery
-from kinformer.testing.http.call import Call
+from kinformer.testing.api.discovery import AGGREGATED, DiscoveryDocuments
+from kinformer.testing.http.call import HTTPCall
 from kinformer.testing.http.health import checks_of, report
 from kinformer.testing.http.metrics import METRICS_TYPE
 from kinformer.testing.kinds.resources import Registry
 from kinformer.testing.openapi.document import openapi_v2, openapi_v3
 from kinformer.testing.openapi.protobuf import encode_openapi_v2
 
-__all__ = ["Documents"]
+__all__ = ["DocumentEndpoints"]
 
 Object = dict[str, Any]
 
 OPENAPI_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
 
-class Documents:
+class DocumentEndpoints:
     """Answers the requests that name no resource.
 
     Args:
@@ -35,7 +35,7 @@ class Documents:
         self._registry = registry
         self._address = address
         self._metrics = metrics
-        self._routes: Mapping[str, Callable[[Call, str], Awaitable[None]]] = {
+        self._routes: Mapping[str, Callable[[HTTPCall, str], Awaitable[None]]] = {
             "healthz": self._health,
             "livez": self._health,
             "readyz": self._health,
@@ -46,7 +46,7 @@ class Documents:
             "openapi": self._openapi,
         }
 
-    async def handle(self, call: Call) -> None:
+    async def handle(self, call: HTTPCall) -> None:
         """Answer a request by the first segment of its path. Raises a 404 or 405 `StatusError`."""
         path = "/" + call.info.path.strip("/")
         route = self._routes.get(path.split("/")[1])
@@ -55,7 +55,7 @@ class Documents:
             raise page_not_found()
         await route(call, path)
 
-    async def _health(self, call: Call, path: str) -> None:
+    async def _health(self, call: HTTPCall, path: str) -> None:
         """Report the health of the whole server, or of one check."""
         name, _, check = path.strip("/").partition("/")
         if not check:
@@ -67,16 +67,16 @@ class Documents:
         else:
             raise page_not_found()
 
-    async def _send_metrics(self, call: Call, path: str) -> None:
+    async def _send_metrics(self, call: HTTPCall, path: str) -> None:
         if path != "/metrics":
             raise page_not_found()
         await call.response.send(self._metrics().encode(), content_type=METRICS_TYPE)
 
-    async def _version(self, call: Call, path: str) -> None:
-        await self._send(call, Discovery(self._registry, self._address()).find(path), pretty=True)
+    async def _version(self, call: HTTPCall, path: str) -> None:
+        await self._send(call, DiscoveryDocuments(self._registry, self._address()).find(path), pretty=True)
 
-    async def _discovery(self, call: Call, path: str) -> None:
-        discovery = Discovery(self._registry, self._address())
+    async def _discovery(self, call: HTTPCall, path: str) -> None:
+        discovery = DiscoveryDocuments(self._registry, self._address())
         if path in ("/api", "/apis") and call.info.method == "GET" and _accepts_aggregated(call):
             await self._send_aggregated(call, discovery, path)
             return
@@ -86,7 +86,7 @@ class Documents:
             raise self._registry.not_served(parts[1] if parts[0] == "apis" else "")
         await self._send(call, document)
 
-    async def _openapi(self, call: Call, path: str) -> None:
+    async def _openapi(self, call: HTTPCall, path: str) -> None:
         accept = call.request.headers.get("Accept", "")
         if path == "/openapi/v3":  # the list of documents is always JSON
             await self._send(call, openapi_v3(self._registry, path), head=True)
@@ -102,7 +102,7 @@ class Documents:
         else:
             await self._send(call, openapi_v3(self._registry, path), head=True)
 
-    async def _send(self, call: Call, document: Object | None, *, head: bool = False, pretty: bool = False) -> None:
+    async def _send(self, call: HTTPCall, document: Object | None, *, head: bool = False, pretty: bool = False) -> None:
         """Send a document. Raises 404 if there is none, and 405 for a HEAD unless `head` is True."""
         if document is None:
             raise page_not_found()
@@ -111,7 +111,7 @@ class Documents:
         call.response.pretty = call.response.pretty or pretty
         await call.response.send_json(document)
 
-    async def _send_aggregated(self, call: Call, discovery: Discovery, path: str) -> None:
+    async def _send_aggregated(self, call: HTTPCall, discovery: DiscoveryDocuments, path: str) -> None:
         body, tag = discovery.aggregated(path)
         headers = {"ETag": tag, "Vary": "Accept", "Cache-Control": "public"}
         if call.request.headers.get("If-None-Match") == tag:
@@ -131,6 +131,6 @@ def _openapi_form(accept: str, *, protobuf: bool) -> str:
     return ""
 
 
-def _accepts_aggregated(call: Call) -> bool:
+def _accepts_aggregated(call: HTTPCall) -> bool:
     accept = call.request.headers.get("Accept", "")
     return "APIGroupDiscoveryList" in accept and "v=v2" in accept.replace("v=v2beta1", "")

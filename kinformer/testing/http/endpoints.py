@@ -21,7 +21,7 @@ from kinformer.apiserver.status import (
 )
 from kinformer.apiserver.views import View
 from kinformer.testing.api.delete import Deleter
-from kinformer.testing.api.filters import Filter
+from kinformer.testing.api.filters import ResourceFilter
 from kinformer.testing.api.request import RequestInfo
 from kinformer.testing.api.write import Writer
 from kinformer.testing.api.write_options import WriteOptions
@@ -32,7 +32,7 @@ from kinformer.testing.features import Features
 from kinformer.testing.http.actions import Actions
 from kinformer.testing.http.auth import AccessControl
 from kinformer.testing.http.backend import StoredResource
-from kinformer.testing.http.call import Call
+from kinformer.testing.http.call import HTTPCall
 from kinformer.testing.http.reviews import is_review
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.store.forms import StoredCodec
@@ -71,7 +71,7 @@ class ResourceEndpoints:
         self._rewind = rewind
         self._features = features
 
-    async def handle(self, call: Call) -> None:
+    async def handle(self, call: HTTPCall) -> None:
         """Answer a request. Raises a `StatusError` if it fails."""
         info = call.info
         call.features = self._features
@@ -125,7 +125,7 @@ class ResourceEndpoints:
 
     # -- reads ----------------------------------------------------------------------------------------------------
 
-    async def _read(self, call: Call, resource: ResourceType) -> None:
+    async def _read(self, call: HTTPCall, resource: ResourceType) -> None:
         info = call.info
         if info.verb in ("list", "watch") and self._loop_time() < resource.initializing_until:
             raise failure(429, "storage is (re)initializing", details={"retryAfterSeconds": 1})
@@ -138,20 +138,20 @@ class ResourceEndpoints:
 
     # -- writes ---------------------------------------------------------------------------------------------------
 
-    async def _create(self, call: Call, resource: ResourceType) -> None:
+    async def _create(self, call: HTTPCall, resource: ResourceType) -> None:
         options = call.write_options()
         body = await call.read_object(resource.kind, options)
         written = self._writer.create(resource, call.namespace(resource), body, options)
         await call.send_written(resource, written, options)
 
-    async def _update(self, call: Call, resource: ResourceType) -> None:
+    async def _update(self, call: HTTPCall, resource: ResourceType) -> None:
         options, info = call.write_options(), call.info
         body = await call.read_object(resource.kind, options)
         namespace = call.namespace(resource)
         written = self._writer.update(resource, namespace, info.name, body, options, subresource=info.subresource)
         await call.send_written(resource, written, options)
 
-    async def _patch(self, call: Call, resource: ResourceType) -> None:
+    async def _patch(self, call: HTTPCall, resource: ResourceType) -> None:
         info, namespace = call.info, call.namespace(resource)
         kind = patch_kind(call.content_type, resource)
         options = call.write_options(patch=kind)
@@ -176,7 +176,7 @@ class ResourceEndpoints:
             written = self._writer.patch(resource, namespace, info.name, change, options, subresource=info.subresource)
         await call.send_written(resource, written, options)
 
-    async def _delete(self, call: Call, resource: ResourceType) -> None:
+    async def _delete(self, call: HTTPCall, resource: ResourceType) -> None:
         info = call.info
         if not info.name and "deletecollection" not in resource.verbs:
             raise method_not_allowed()
@@ -191,23 +191,23 @@ class ResourceEndpoints:
                 await call.send_written(resource, written, WriteOptions())
             return
         selection = read_options(call.params)
-        selected = Filter(resource, namespace, selection)
+        selected = ResourceFilter(resource, namespace, selection)
         page = await read_page(self._storage, self._ledger.collection(resource), selected, selection)
         for stored in page.items:
             self._deleter.delete(resource, stored.namespace, stored.name, options)
         await call.response.send_pieces(chunks(View(StoredCodec(resource)), page), Wanted())
 
-    async def _subresource(self, call: Call, resource: ResourceType) -> None:
+    async def _subresource(self, call: HTTPCall, resource: ResourceType) -> None:
         info = call.info
-        found = resource.subresource(info.subresource)
-        if found is None or (info.rest and found.name != "proxy"):
+        subresource = resource.subresource(info.subresource)
+        if subresource is None or (info.rest and subresource.name != "proxy"):
             if resource.builtin:
                 raise missing_resource()
             raise page_not_found()
         verb = "get" if info.method == "GET" else info.verb
-        if verb not in found.verbs:
+        if verb not in subresource.verbs:
             raise method_not_allowed()
-        action = self._actions.by_name.get(found.name)
+        action = self._actions.by_name.get(subresource.name)
         if action is not None:
             await action(call, resource)
         elif info.method in ("GET", "HEAD"):

@@ -14,7 +14,7 @@ from typing import Any
 
 from kinformer.apiserver.options import integer_of
 from kinformer.apiserver.status import StatusError, bad_request, cause, invalid
-from kinformer.testing.http.call import Call
+from kinformer.testing.http.call import HTTPCall
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.store.forms import decode_stored
 from kinformer.testing.store.ledger import Ledger
@@ -30,11 +30,11 @@ _TEXTS = ("GET /items 200 in 3 ms", "GET /healthz 200 in 1 ms", "POST /items 201
 
 
 def has_logs(pod: Object, container: str) -> bool:
-    """True if a status says what the container does, or did before."""
+    """Return True if a status says what the container does, or did before."""
     return bool(_status_of(pod, container))
 
 
-async def send_log(call: Call, ledger: Ledger, resource: ResourceType, pod: Object) -> None:
+async def send_log(call: HTTPCall, ledger: Ledger, resource: ResourceType, pod: Object) -> None:
     """Answer with the log of a container. Raises a 400 or 422 `StatusError`, as the kubelet or the API server does."""
     options = _Options.read(call.params, pod)
     log = _read_log(pod, options)
@@ -54,7 +54,7 @@ async def send_log(call: Call, ledger: Ledger, resource: ResourceType, pod: Obje
             break
         if now.started != log.started:  # another run, whose log is another file
             break
-        log, last = now, last + 1  # by the time slept, because a loop's time may be virtual
+        log, last = now, last + 1  # a line for each sleep, because the time of the loop may be virtual
         await response.write(log.line(last, final=log.ended is not None))
     await response.finish()
 
@@ -152,8 +152,8 @@ def _status_of(pod: Object, container: str) -> Object:
     status = pod.get("status") or {}
     kinds = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
     container = container or _first_container(pod)
-    found = (one for kind in kinds for one in status.get(kind) or [] if one.get("name") == container)
-    return next(found, {})
+    matching = (reported for kind in kinds for reported in status.get(kind) or [] if reported.get("name") == container)
+    return next(matching, {})
 
 
 def _first_container(pod: Object) -> str:

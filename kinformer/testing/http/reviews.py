@@ -77,18 +77,18 @@ def _token(access: AccessControl, token: str, audiences: list[str]) -> Object:
     user = access.user_of(token)
     if user is None:
         return {"user": {}, "error": "invalid bearer token"}
-    found = [one for one in user.audiences if one in audiences] if audiences else list(user.audiences)
-    if not found:
+    shared = [audience for audience in user.audiences if audience in audiences] if audiences else list(user.audiences)
+    if not shared:
         of = f"[{' '.join(map(json_text, user.audiences))}]"
         for_ = f"[{' '.join(map(json_text, audiences))}]"
         error = f"[invalid bearer token, token audiences {of} is invalid for the target audiences {for_}]"
         return {"user": {}, "error": error}
-    return {"authenticated": True, "user": user.info(), "audiences": found}
+    return {"authenticated": True, "user": user.info(), "audiences": shared}
 
 
 def _rules(access: AccessControl, user: User, namespace: str) -> Object:
     """Return the rights of a user as RBAC rules."""
-    found = access.rules_of(user, namespace)
-    resources = [one for one in found if one.get("resources")]
-    paths = [one for one in found if one.get("nonResourceURLs")]
+    granted = access.rules_of(user, namespace)
+    resources = [rule for rule in granted if rule.get("resources")]
+    paths = [rule for rule in granted if rule.get("nonResourceURLs")]
     return {"resourceRules": resources, "nonResourceRules": paths, "incomplete": False}

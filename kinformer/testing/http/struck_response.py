@@ -34,9 +34,12 @@ class NoResponse(web.StreamResponse):
 class StruckResponse(ResponseWriter):
     """Writes the response to one request. Every byte passes the gate, which is closed while the server is paused.
 
+    The server sets `garble`, `cut_body` and `more_headers` before the response begins. An exploration sets
+    `before_head` and `before_data`.
+
     Attributes:
         garble: True to make the body invalid JSON.
-        cut_body: True to close the connection within the body.
+        cut_body: True to close the connection within the body, once.
         before_head: Called once with the status. It may raise.
         before_data: Returns the bytes to send.
         more_headers: Header fields to send besides the others.

@@ -15,7 +15,8 @@ from kinformer.testing.http.struck_response import StruckResponse
 
 __all__ = ["StruckStream"]
 
-_STRUCK_BETWEEN_LINES = frozenset({"silent_close", "expired", "reset", "stall", "rewind"})  # strike between lines
+# Kinds of faults that strike between two lines, and not at a line.
+_STRUCK_BETWEEN_LINES = frozenset({"silent_close", "expired", "reset", "stall", "rewind"})
 
 
 class StruckStream(WatchStream):
@@ -39,7 +40,7 @@ class StruckStream(WatchStream):
         self._info = info
         self._floor = floor
         self._rewind = rewind
-        self._sent = 0  # ADDED, MODIFIED and DELETED lines
+        self._sent = 0  # ADDED, MODIFIED and DELETED lines so far
 
     async def run(self) -> None:
         """Send lines until the watch ends."""
@@ -66,7 +67,7 @@ class StruckStream(WatchStream):
             await self._strike_between_lines()
 
     def _due_faults(self) -> list[FaultHandle]:
-        return [one for one in self._faults.for_request(self._info) if self._sent >= (one.after_events or 0)]
+        return [handle for handle in self._faults.for_request(self._info) if self._sent >= (handle.after_events or 0)]
 
     async def _strike_between_lines(self) -> None:
         for handle in self._due_faults():

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from kinformer.testing.kinds.schema import Node
+from kinformer.testing.kinds.schema import SchemaNode
 
 __all__ = ["builtin_node", "object_meta", "object_meta_descriptions", "recorded", "type_of"]
 
@@ -33,9 +33,9 @@ _EXTRA = {
 
 
 @cache
-def builtin_node(name: str) -> Node:
+def builtin_node(name: str) -> SchemaNode:
     """Return the node of a type such as `core.v1.Pod`. Raises KeyError if no built-in kind uses it."""
-    recorded()["types"][name]
+    recorded()["types"][name]  # raises the KeyError, because the fields of a node are read later
     return _node(f"@{name}", f"v1.{name.rpartition('.')[2]}", {})
 
 
@@ -58,19 +58,19 @@ def object_meta_descriptions() -> dict[str, str]:
     return texts
 
 
-def object_meta() -> Node:
+def object_meta() -> SchemaNode:
     """Return the node of metadata, which custom resources also have."""
     return builtin_node("meta.v1.ObjectMeta")
 
 
 @cache
-def _fields(name: str) -> dict[str, Node]:
+def _fields(name: str) -> dict[str, SchemaNode]:
     # One dict for each type, because types refer to themselves and to each other.
     listed = recorded()["types"][name]["fields"]
     return {field: _node(kind, go, flags[0] if flags else {}) for field, kind, go, *flags in listed}
 
 
-def _node(kind: str, go: str, flags: dict[str, Any]) -> Node:
+def _node(kind: str, go: str, flags: dict[str, Any]) -> SchemaNode:
     common: dict[str, Any] = {
         "always": flags.get("always", False),
         "pointer": flags.get("pointer", False),
@@ -84,12 +84,12 @@ def _node(kind: str, go: str, flags: dict[str, Any]) -> Node:
         name = kind[1:]
         atomic = flags.get("atomic") or recorded()["types"][name].get("atomic", False)
         struct = name.rpartition(".")[2]
-        return Node("struct", fields=lambda: _fields(name), atomic=atomic, struct=struct, **common)
+        return SchemaNode("struct", fields=lambda: _fields(name), atomic=atomic, struct=struct, **common)
     if kind.startswith("[]"):
         list_type = "map" if "map" in flags else "set" if "set" in flags else "atomic"
         item = _node(kind[2:], go.removeprefix("[]"), {})
-        return Node("list", item=item, list_type=list_type, keys=flags.get("map", ()), **common)
+        return SchemaNode("list", item=item, list_type=list_type, keys=flags.get("map", ()), **common)
     if kind.startswith("{}"):
         item = _node(kind[2:], go.rpartition("]")[2], {})
-        return Node("map", item=item, atomic=flags.get("atomic", False), **common)
-    return Node(kind, atomic=kind == "any", **common)
+        return SchemaNode("map", item=item, atomic=flags.get("atomic", False), **common)
+    return SchemaNode(kind, atomic=kind == "any", **common)

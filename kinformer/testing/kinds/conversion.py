@@ -88,9 +88,10 @@ def hpa_v1(scaler: dict[str, Any]) -> dict[str, Any]:
         else:
             others.append(metric)
     current = [
-        one["resource"]["current"]["averageUtilization"]
-        for one in status.pop("currentMetrics", None) or []
-        if one.get("resource", {}).get("name") == "cpu" and "averageUtilization" in one["resource"].get("current", {})
+        metric["resource"]["current"]["averageUtilization"]
+        for metric in status.pop("currentMetrics", None) or []
+        if metric.get("resource", {}).get("name") == "cpu"
+        and "averageUtilization" in metric["resource"].get("current", {})
     ]
     if current:
         status["currentCPUUtilizationPercentage"] = current[0]

@@ -29,14 +29,14 @@ def read_crds(*sources: str | os.PathLike[str] | Mapping[str, Any]) -> list[dict
     Raises:
         ConfigError: A source is missing or unreadable, or contains no CustomResourceDefinition.
     """
-    found: list[dict[str, Any]] = []
+    definitions: list[dict[str, Any]] = []
     for source in sources:
         crds = [obj for obj in read_objects(source) if obj.get("kind") == CRD_KIND]
         if not crds:
             origin = f"kind {source.get('kind')!r}" if isinstance(source, Mapping) else str(source)
             raise ConfigError(f"no {CRD_KIND} in {origin}")
-        found.extend(crds)
-    return found
+        definitions.extend(crds)
+    return definitions
 
 
 def read_objects(*sources: str | os.PathLike[str] | Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -16,9 +16,9 @@ Object = dict[str, Any]
 
 def types_of(crd: Mapping[str, Any]) -> list[ResourceType]:
     """Return a `ResourceType` for each served version."""
-    spec = crd["spec"]
-    storage = next((one["name"] for one in spec["versions"] if one.get("storage")), spec["versions"][0]["name"])
-    return [_type(spec, version, storage) for version in spec["versions"] if version.get("served", True)]
+    spec, versions = crd["spec"], crd["spec"]["versions"]
+    storage = next((version["name"] for version in versions if version.get("storage")), versions[0]["name"])
+    return [_type(spec, version, storage) for version in versions if version.get("served", True)]
 
 
 def schemas_of(crd: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -39,7 +39,7 @@ def _type(spec: Mapping[str, Any], version: Mapping[str, Any], storage: str) -> 
         kinds.append(Subresource("status", names["kind"]))
     if "scale" in subresources:
         kinds.append(Subresource("scale", "Scale", group="autoscaling", version="v1"))
-    fields = [one["jsonPath"] for one in version.get("selectableFields") or []]
+    fields = [field["jsonPath"] for field in version.get("selectableFields") or []]
     return ResourceType(
         group=group,
         version=version["name"],
@@ -88,10 +88,10 @@ def established_status(crd: Mapping[str, Any], now: str) -> Object:
         ("NamesAccepted", "NoConflicts", "no conflicts found"),
         ("Established", "InitialNamesAccepted", "the initial names have been accepted"),
     )
-    known = {one["type"]: one for one in (crd.get("status") or {}).get("conditions") or []}
+    present = {condition["type"]: condition for condition in (crd.get("status") or {}).get("conditions") or []}
     return {
         "conditions": [
-            known.get(kind)
+            present.get(kind)
             or {
                 "type": kind,
                 "status": "True",

@@ -12,7 +12,7 @@ from kinformer.apiserver.status import StatusError, missing_resource, not_found,
 from kinformer.kinds.builtin import parse_resource
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.spellings import is_core_version
-from kinformer.testing.kinds.schema import ANY, Node
+from kinformer.testing.kinds.schema import ANY, SchemaNode
 
 __all__ = ["ALL_VERBS", "Registry", "ResourceType", "Subresource", "group_version", "selected_name", "version_priority"]
 
@@ -44,6 +44,9 @@ class ResourceType:
 
     All versions of a kind share a `storage_name`, under which objects are stored as `storage_version`. `to_storage`
     and `from_storage` convert. None means that only the apiVersion differs.
+
+    `Lifecycle` sets `terminating` and `initializing_until` of a custom kind when its definition changes. The rest stays
+    the same.
     """
 
     group: str
@@ -64,7 +67,7 @@ class ResourceType:
     returns_deleted: bool = False  # DELETE returns the object instead of a Status
     selectable: Mapping[str, FieldPaths] = field(default_factory=dict)  # field label -> paths of its value
     selects_namespace: bool = True  # `metadata.namespace` is a field label
-    node: Node = ANY  # the shape of its objects
+    node: SchemaNode = ANY  # the shape of its objects
     columns: tuple[Mapping[str, Any], ...] = ()  # the additionalPrinterColumns of a CRD
     scale: Mapping[str, str] | None = None  # paths of a CRD's scale subresource
     schema: Mapping[str, Any] | None = None
@@ -99,7 +102,7 @@ class ResourceType:
 
     def subresource(self, name: str) -> Subresource | None:
         """Return the subresource with this name, or None."""
-        return next((one for one in self.subresources if one.name == name), None)
+        return next((sub for sub in self.subresources if sub.name == name), None)
 
     @property
     def has_status(self) -> bool:
@@ -140,13 +143,13 @@ def selected_name(resource: str | GroupVersionResource) -> str:
 
 
 class Registry:
-    """All currently served kinds, by path and by kind."""
+    """All currently served kinds, by path and by kind. `Lifecycle` adds and removes those of definitions."""
 
     def __init__(self, types: Iterable[ResourceType] = ()) -> None:
         self._by_name: dict[str, ResourceType] = {}
         self._by_kind: dict[tuple[str, str], ResourceType] = {}
-        for one in types:
-            self.add_type(one)
+        for resource in types:
+            self.add_type(resource)
 
     def __iter__(self) -> Iterator[ResourceType]:
         return iter(self._by_name.values())
@@ -176,23 +179,23 @@ class Registry:
             ConfigError: It has another form. The message has the right one.
             LookupError: It is not served.
         """
-        found = self._by_name.get(str(resource))
-        if found is None:
+        served = self._by_name.get(str(resource))
+        if served is None:
             raise LookupError(
                 f"the server does not serve {str(parse_resource(resource))!r}; register it, or its CRD, first"
             )
-        return found
+        return served
 
     def at_path(self, group: str, version: str, plural: str) -> ResourceType:
         """Return the resource at a request path. Raises the server's 404 if there is none."""
-        found = self.get(group_version(group, version), plural)
-        if found is not None:
-            return found
+        resource = self.get(group_version(group, version), plural)
+        if resource is not None:
+            return resource
         raise self.not_served(group)
 
     def not_served(self, group: str) -> StatusError:
         """Return the 404 for a resource that is not served: JSON for a built-in group, otherwise plain text."""
-        builtin = any(one.builtin for one in self if one.group == group)
+        builtin = any(resource.builtin for resource in self if resource.group == group)
         return missing_resource() if builtin else page_not_found()
 
     def versions(self) -> dict[str, list[str]]:
@@ -212,7 +215,7 @@ def version_priority(version: str) -> tuple[int, int, int, str]:
 
     (apimachinery, pkg/version/helpers.go, `CompareKubeAwareVersionStrings`)
     """
-    found = _VERSION.fullmatch(version)
-    if found is None:
+    match = _VERSION.fullmatch(version)
+    if match is None:
         return len(_STAGES), 0, 0, version
-    return _STAGES.index(found[2] or ""), -int(found[1]), -int(found[3] or 0), version
+    return _STAGES.index(match[2] or ""), -int(match[1]), -int(match[3] or 0), version

@@ -1,4 +1,4 @@
-"""The shape of an object: a `Node` for each field, from Go's types or from the schema of a CRD.
+"""The shape of an object: a `SchemaNode` for each field, from Go's types or from the schema of a CRD.
 
 A node describes how a value is encoded, which lists are keyed like maps, and which values are owned and patched as a
 whole. Decoding, field ownership, apply and strategic merge patches use it.
@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-__all__ = ["ANY", "Node", "custom_node"]
+__all__ = ["ANY", "SchemaNode", "custom_node"]
 
 # The default of a list item's key (`+default` of k8s.io/api).
 _KEY_DEFAULTS = {"protocol": "TCP"}
 
 
-class Node:
+class SchemaNode:
     """The shape of one value.
 
     `kind` is `struct`, `map`, `list`, `any`, or a scalar: `string`, `bool`, `int32`, `int64`, `float64`, `bytes`,
@@ -46,8 +46,8 @@ class Node:
         self,
         kind: str,
         *,
-        fields: Mapping[str, Node] | Callable[[], dict[str, Node]] | None = None,
-        item: Node | None = None,
+        fields: Mapping[str, SchemaNode] | Callable[[], dict[str, SchemaNode]] | None = None,
+        item: SchemaNode | None = None,
         list_type: str = "atomic",
         keys: Sequence[str] = (),
         atomic: bool = False,
@@ -62,7 +62,7 @@ class Node:
         number: int = 0,
     ) -> None:
         self.kind = kind
-        self._fields: Mapping[str, Node] | None = fields if isinstance(fields, Mapping) else None
+        self._fields: Mapping[str, SchemaNode] | None = fields if isinstance(fields, Mapping) else None
         self._make = fields if callable(fields) else None
         self.item = item  # the values of a list or a map
         self.list_type = list_type  # atomic, map or set
@@ -79,20 +79,20 @@ class Node:
         self.struct = struct  # the unqualified name of a struct
 
     @property
-    def fields(self) -> Mapping[str, Node]:
+    def fields(self) -> Mapping[str, SchemaNode]:
         """The fields of a struct in Go's order. Empty for other kinds."""
         if self._fields is None:
             self._fields = self._make() if self._make is not None else {}
         return self._fields
 
-    def child(self, name: str) -> Node:
+    def child(self, name: str) -> SchemaNode:
         """Return the node of a field or of a map's value, or `ANY` if unknown."""
         fields = self._fields
         if fields is None:
             fields = self.fields
-        found = fields.get(name)
-        if found is not None:
-            return found
+        field = fields.get(name)
+        if field is not None:
+            return field
         return self.item if self.kind == "map" and self.item is not None else ANY
 
     def keys_of(self, items: Sequence[Any]) -> tuple[str, ...]:
@@ -117,13 +117,13 @@ class Node:
         return field.default if field.default is not None else _KEY_DEFAULTS.get(key)
 
 
-ANY = Node("any")
+ANY = SchemaNode("any")
 
 
 _CUSTOM_SCALARS = {"string": "string", "boolean": "bool", "integer": "int64", "number": "float64"}
 
 
-def custom_node(schema: Mapping[str, Any], metadata: Node, *, root: bool = False) -> Node:
+def custom_node(schema: Mapping[str, Any], metadata: SchemaNode, *, root: bool = False) -> SchemaNode:
     """Return the node that an `openAPIV3Schema` describes.
 
     `metadata` is the node of metadata, which embedded resources and the root of a kind have.
@@ -131,7 +131,7 @@ def custom_node(schema: Mapping[str, Any], metadata: Node, *, root: bool = False
     default = schema.get("default")
     if schema.get("type") == "array":
         items = schema.get("items")
-        return Node(
+        return SchemaNode(
             "list",
             item=custom_node(items, metadata) if isinstance(items, Mapping) else ANY,
             list_type=schema.get("x-kubernetes-list-type") or "atomic",
@@ -140,15 +140,15 @@ def custom_node(schema: Mapping[str, Any], metadata: Node, *, root: bool = False
     atomic = schema.get("x-kubernetes-map-type") == "atomic"
     fields = {name: custom_node(inner, metadata) for name, inner in (schema.get("properties") or {}).items()}
     if schema.get("x-kubernetes-embedded-resource"):
-        fields.update(apiVersion=Node("string"), kind=Node("string"))
+        fields.update(apiVersion=SchemaNode("string"), kind=SchemaNode("string"))
     if root or schema.get("x-kubernetes-embedded-resource"):
         fields["metadata"] = metadata
     additional = schema.get("additionalProperties")
     if isinstance(additional, Mapping) and not fields:
-        return Node("map", item=custom_node(additional, metadata), atomic=atomic)
+        return SchemaNode("map", item=custom_node(additional, metadata), atomic=atomic)
     if schema.get("x-kubernetes-preserve-unknown-fields") or schema.get("x-kubernetes-int-or-string"):
-        return Node("any", fields=fields, atomic=atomic, default=default)
+        return SchemaNode("any", fields=fields, atomic=atomic, default=default)
     scalar = _CUSTOM_SCALARS.get(schema.get("type", ""))
     if scalar is not None:
-        return Node(scalar, default=default)
-    return Node("struct" if fields else "any", fields=fields, atomic=atomic, default=default)
+        return SchemaNode(scalar, default=default)
+    return SchemaNode("struct" if fields else "any", fields=fields, atomic=atomic, default=default)

@@ -13,7 +13,7 @@ from typing import Any
 from kinformer.objects.paths.printing import go_json
 from kinformer.testing.kinds.builtin_schemas import builtin_node, object_meta_descriptions, recorded
 from kinformer.testing.kinds.resources import Registry, ResourceType
-from kinformer.testing.kinds.schema import Node
+from kinformer.testing.kinds.schema import SchemaNode
 from kinformer.testing.openapi.v2_schema import schema_for_v2
 
 __all__ = ["openapi_v2", "openapi_v3"]
@@ -61,7 +61,7 @@ def definition_name(name: str) -> str:
     return f"{_PACKAGES.get(package, f'io.k8s.api.{package}')}.{rest}"
 
 
-def _type_name(node: Node) -> str:
+def _type_name(node: SchemaNode) -> str:
     """Return the recorded name of a struct's type."""
     type_name = _names.get(id(node.fields))
     if type_name is None:
@@ -97,13 +97,13 @@ class _Document:
                     entry["properties"][field]["description"] = description
         return {"$ref": f"{self._root}{full}"}
 
-    def _struct(self, node: Node) -> Object:
+    def _struct(self, node: SchemaNode) -> Object:
         fields = {name: self.field_schema(field) for name, field in node.fields.items()}
         schema: Object = {"properties": fields} if fields else {}
         required = [name for name, field in node.fields.items() if field.required]
         return {**schema, "required": required} if required else schema
 
-    def field_schema(self, node: Node) -> Object:
+    def field_schema(self, node: SchemaNode) -> Object:
         """Return the schema of a field."""
         schema: Object = {"description": ""}
         if node.kind == "struct":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from kinformer.testing.kinds.schema import ANY, Node
+from kinformer.testing.kinds.schema import ANY, SchemaNode
 
 __all__ = ["apply_errors"]
 
@@ -15,7 +15,7 @@ _NUMBERS = ("int32", "int64", "float64")
 _STRINGS = ("string", "bytes", "time", "microtime")
 
 
-def apply_errors(node: Node, obj: Object) -> str:
+def apply_errors(node: SchemaNode, obj: Object) -> str:
     """Return the message with all errors, or "" for a valid configuration."""
     errors: list[str] = []
     _check(node, {name: value for name, value in obj.items() if name not in ("apiVersion", "kind")}, "", errors)
@@ -45,7 +45,7 @@ def _go_type(value: Any) -> str:
     return "float64" if isinstance(value, float) else "int64"
 
 
-def _check(node: Node, value: Any, path: str, errors: list[str]) -> None:
+def _check(node: SchemaNode, value: Any, path: str, errors: list[str]) -> None:
     if value is None:
         return
     kind = node.kind
@@ -72,7 +72,7 @@ def _check(node: Node, value: Any, path: str, errors: list[str]) -> None:
         errors.append(f"{path}: expected boolean, got &{{{_shown(value)}}}")
 
 
-def _check_list(node: Node, value: Any, path: str, errors: list[str]) -> None:
+def _check_list(node: SchemaNode, value: Any, path: str, errors: list[str]) -> None:
     if not isinstance(value, list):
         errors.append(f"{path}: expected list, got &{{{_shown(value)}}}")
         return

@@ -9,7 +9,7 @@ from typing import Any
 from kinformer.objects.accessors import value_at
 from kinformer.testing.codec.typed import zero
 from kinformer.testing.kinds.crds import stored_versions
-from kinformer.testing.kinds.schema import Node
+from kinformer.testing.kinds.schema import SchemaNode
 from kinformer.testing.rules.builtin.pod_defaults import fill_pod, fill_template, qos_class
 from kinformer.testing.rules.builtin.policy_rules import fill_binding, fill_policy, fill_service, fill_webhooks
 
@@ -297,7 +297,7 @@ def fill_in(kind: str, obj: Object) -> None:
         fill(obj)
 
 
-def first_status(kind: str, obj: Object, node: Node, now: str) -> Object:
+def first_status(kind: str, obj: Object, node: SchemaNode, now: str) -> Object:
     """Return the status of a new object of a built-in kind."""
     status: Object = zero(node) or {}
     if kind == "Pod":

@@ -228,12 +228,12 @@ def _functions() -> Iterator[tuple[Any, Any]]:
             yield getattr(module, name), _random_bytes(getattr(module, name))
     for home, names, call, instead in _REFUSED:
         try:
-            found = vars(import_module(home))
+            members = vars(import_module(home))
         except ImportError:  # of another platform
             continue
         for name in names:
-            if name in found:
-                yield found[name], _refusing(found[name], call or f"{home}.{name}", instead)
+            if name in members:
+                yield members[name], _refusing(members[name], call or f"{home}.{name}", instead)
 
 
 _FUNCTIONS = dict(_functions())

@@ -1,7 +1,7 @@
 """The places that hold a function under a name: globals of modules, classes, and defaults and closures of functions.
 
 A program that says `from time import monotonic` holds the function itself, so replacing `time.monotonic` is not enough.
-Objects and containers that hold one, and compiled code, are not searched.
+Compiled code is not searched, nor are objects and containers that may hold a function.
 """
 
 from __future__ import annotations
@@ -36,10 +36,12 @@ def replaced_everywhere(functions: Mapping[Any, Any]) -> Iterator[None]:
 
 
 class _Search:
+    """Replaces functions under each name that it finds, and keeps how to undo that."""
+
     def __init__(self, functions: Mapping[Any, Any]) -> None:
         self._new = {id(old): new for old, new in functions.items()}
         # The new functions hold the old ones, to call them outside a simulation.
-        self._seen = {id(one) for pair in functions.items() for one in pair}
+        self._seen = {id(function) for pair in functions.items() for function in pair}
         self._seen |= {id(vars(module)) for name, module in list(sys.modules.items()) if name.startswith(_OWN)}
         self._undo: list[Callable[[], None]] = []
 
@@ -57,10 +59,10 @@ class _Search:
         while self._undo:
             self._undo.pop()()
 
-    def _is_new_here(self, one: object) -> bool:
-        if id(one) in self._seen:
+    def _is_new_here(self, value: object) -> bool:
+        if id(value) in self._seen:
             return False
-        self._seen.add(id(one))
+        self._seen.add(id(value))
         return True
 
     def _in_names(self, names: dict[Any, Any]) -> None:
@@ -95,8 +97,8 @@ class _Search:
                 type.__setattr__(cls, name, staticmethod(new))  # a function in Python would become a method
                 self._undo.append(lambda name=name, raw=raw: type.__setattr__(cls, name, raw))  # type: ignore[misc]
             elif isinstance(held, property):
-                for one in (held.fget, held.fset):
-                    self._in_value(one)
+                for accessor in (held.fget, held.fset):
+                    self._in_value(accessor)
             else:
                 self._in_value(held)
 
@@ -104,8 +106,8 @@ class _Search:
         if not self._is_new_here(function):
             return
         defaults, keywords = function.__defaults__, function.__kwdefaults__
-        if defaults and any(id(one) in self._new for one in defaults):
-            function.__defaults__ = tuple(self._new.get(id(one), one) for one in defaults)
+        if defaults and any(id(default) in self._new for default in defaults):
+            function.__defaults__ = tuple(self._new.get(id(default), default) for default in defaults)
             self._undo.append(lambda: setattr(function, "__defaults__", defaults))
         if keywords:
             self._in_names(keywords)

@@ -48,8 +48,8 @@ class _NoSelector:
 class SimulatedLoop(ClockedLoop, asyncio.BaseEventLoop):
     """The event loop of one simulated process.
 
-    Connections use the simulated network. Calls that would run in an executor's thread run immediately. What would need
-    a file descriptor, another thread or another process is refused.
+    Connections use the simulated network. Calls that would run in an executor's thread run immediately. It refuses
+    calls that need a file descriptor, another thread or another process.
 
     Args:
         now: The loop's clock.

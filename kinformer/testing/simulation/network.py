@@ -8,7 +8,7 @@ import socket
 from collections.abc import Callable
 from typing import Any, Protocol
 
-__all__ = ["Listener", "Network", "Pipe"]
+__all__ = ["Network", "Pipe", "SimulatedListener"]
 
 LATENCY = 0.0005  # seconds one way, as in a cluster's network
 Address = tuple[str, int]
@@ -38,7 +38,7 @@ class Network:
     def __init__(self, simulation: Timeline, shared: frozenset[str] = frozenset()) -> None:
         self._simulation = simulation
         self._shared = shared
-        self._listeners: dict[tuple[str, str, int], Listener] = {}
+        self._listeners: dict[tuple[str, str, int], SimulatedListener] = {}
         self._pipes: dict[Pipe, None] = {}
         self._port = 40000
 
@@ -58,24 +58,26 @@ class Network:
             return [(socket.AF_INET, kind or socket.SOCK_STREAM, protocol or socket.IPPROTO_TCP, "", place)]
         return [(socket.AF_INET6, kind or socket.SOCK_STREAM, protocol or socket.IPPROTO_TCP, "", (*place, 0, 0))]
 
-    def check(self, owner: str, address: Any) -> Listener:
+    def check(self, owner: str, address: Any) -> SimulatedListener:
         """Return the listener at an address.
 
         Raises:
             ConnectionRefusedError: Nothing listens there.
         """
-        found = self._listeners.get(self._place(owner, address))
-        if found is None or not found.is_serving():
+        listener = self._listeners.get(self._place(owner, address))
+        if listener is None or not listener.is_serving():
             raise ConnectionRefusedError(111, f"nothing listens at {address[0]}:{address[1]} in the simulation")
-        return found
+        return listener
 
-    def listen(self, loop: asyncio.AbstractEventLoop, owner: str, address: Any, factory: Callable[[], Any]) -> Listener:
+    def listen(
+        self, loop: asyncio.AbstractEventLoop, owner: str, address: Any, factory: Callable[[], Any]
+    ) -> SimulatedListener:
         """Create a listener. Port 0 uses a free port."""
         host, port = address[0] or "127.0.0.1", address[1]
         if not port:
             self._port += 1
             port = self._port
-        listener = Listener(loop, (host, port), factory)
+        listener = SimulatedListener(loop, (host, port), factory)
         self._listeners[self._place(owner, (host, port))] = listener
         return listener
 
@@ -94,7 +96,7 @@ class Network:
 
     def cut(self, owner: str) -> None:
         """Reset all connections of a process, as the kernel does when it is killed. The process is not notified."""
-        for pipe in [one for one in self._pipes if one.get_extra_info("process") == owner]:
+        for pipe in [end for end in self._pipes if end.get_extra_info("process") == owner]:
             if pipe.peer is not None and not pipe.closed:
                 pipe.lose(ConnectionResetError(104, "Connection reset by peer"))
 
@@ -117,7 +119,7 @@ class Network:
         return ("" if host in self._shared else owner, host, port)
 
 
-class Listener:
+class SimulatedListener:
     """The server object that `create_server` returns."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, address: Address, factory: Callable[[], Any]) -> None:
@@ -147,7 +149,10 @@ class Listener:
 
 
 class Pipe(asyncio.Transport):
-    """One end of a connection."""
+    """One end of a connection.
+
+    `Network.connect` sets `peer`. `closed` is set once the connection has ended on this side, or was cut.
+    """
 
     def __init__(self, network: Network, loop: asyncio.AbstractEventLoop, protocol: Any, extra: dict[str, Any]) -> None:
         super().__init__(extra)
@@ -158,9 +163,9 @@ class Pipe(asyncio.Transport):
         self._protocol = protocol
         self._opened = False
         self._sending: list[bytes] = []  # in transit to the peer
-        self._arrived: list[bytes] = []
+        self._arrived: list[bytes] = []  # not yet given to the protocol
         self._paused = False
-        self._ending = False
+        self._ending = False  # closed by the protocol, although `connection_lost` is still to come
 
     # -- sending --------------------------------------------------------------------------------------------------
 

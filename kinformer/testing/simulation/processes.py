@@ -27,6 +27,9 @@ API_SERVER = "10.96.0.1"  # reachable from all processes
 class Process:
     """One process on one machine.
 
+    `stop`, `jump_wall` and `kill` may be called at any virtual time, by a test or by a fault. They change its clocks,
+    `stopped_until` and `dead`.
+
     Args:
         rate: The speed of its clocks.
         wall: The offset of its wall clock in seconds.
@@ -47,6 +50,7 @@ class Process:
         self.tasks: list[asyncio.Task[Any]] = []
 
     def boot(self) -> float:
+        """Return the seconds since the machine started, including those in which it was suspended."""
         return 5000.0 + self.simulation.now * self._rate
 
     def wall(self) -> float:
@@ -70,6 +74,7 @@ class Process:
             self._suspended_at = None
 
     def jump_wall(self, seconds: float) -> None:
+        """Move the wall clock."""
         self._wall += seconds
 
     def kill(self) -> None:
@@ -77,6 +82,7 @@ class Process:
         self.dead = True
 
     def start(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Start a coroutine as a task of the process."""
         task = self.loop.create_task(coroutine)
         self.tasks.append(task)
         return task
@@ -106,6 +112,7 @@ class Process:
         return max(due, self.stopped_until)
 
     def turn(self) -> None:
+        """Run what is ready, unless the process is dead or stopped."""
         if self.dead or self.simulation.now < self.stopped_until:
             return
         self._resume()
@@ -138,7 +145,11 @@ class Process:
 
 
 class Simulation:
-    """The time shared by all processes, and the messages in transit between them."""
+    """The time shared by all processes, and the messages in transit between them.
+
+    Only `run` moves `now`. The owner of a simulation may set `before_each_turn`, `after_each_turn` and `on_refusal`
+    before it runs, and sets `closing` before it closes the processes.
+    """
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -153,11 +164,13 @@ class Simulation:
         self._number = 0
 
     def process(self, name: str, **options: Any) -> Process:
+        """Add a process."""
         process = Process(self, name, **options)
         self.processes.append(process)
         return process
 
     def later(self, seconds: float, call: Callable[[], None]) -> None:
+        """Call a function after this many seconds."""
         self._number += 1
         heapq.heappush(self._events, (self.now + seconds, self._number, call))
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 __all__ = ["IN_REAL_TIME", "Caller", "NotSimulatedError", "caller_in_program"]
 
 IN_REAL_TIME = "threads run in real time; use asyncio.to_thread or loop.run_in_executor, which are simulated"
-"""What a program is told that starts a thread, or calls back from one."""
+"""The advice to a program that starts a thread, or calls back from one."""
 
 _HERE = str(Path(__file__).parent) + os.sep
 _KINFORMER = str(Path(__file__).parents[2]) + os.sep

@@ -44,6 +44,7 @@ class _Dates:
 
     @contextmanager
     def moved(self, start: float) -> Iterator[None]:
+        """Begin at a date, in seconds since 1970, and let `move` change it in the block."""
         with needs_extra("explore", "time_machine"):
             import time_machine
 

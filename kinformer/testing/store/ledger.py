@@ -20,7 +20,7 @@ Object = dict[str, Any]
 
 @dataclass(slots=True)
 class WriteResult:
-    """The object after a write. `created` means 201. `status` is set if the response is a Status instead."""
+    """The object after a write. `created` is True for a 201. `status` is set if the response is a Status instead."""
 
     stored: Stored
     created: bool = False
@@ -33,14 +33,15 @@ class Ledger:
     """Storage with a clock and listeners.
 
     `on_change` functions are called with (resource, old, new) synchronously on every write, in order. `new` is None
-    for a deletion. They may write too. `on_rewind` functions are called after the server went back in time.
+    for a deletion. They may write too. `on_rewind` functions are called after the server went back in time. The parts
+    of the server append their own when they are made, and controllers while they run.
     """
 
     def __init__(self, storage: Storage, registry: Registry, clock: Clock = SYSTEM) -> None:
         self.storage = storage
         self.registry = registry
         self._clock = clock
-        self._stamped = (-1, "")
+        self._stamped = (-1, "")  # the second of the last timestamp, and that timestamp
         self.compactor = Compactor(storage)
         self.on_change: list[Callable[[ResourceType, Object | None, Object | None], None]] = []
         self.on_rewind: list[Callable[[], None]] = [self.compactor.rewound]
@@ -51,10 +52,10 @@ class Ledger:
 
     def stored(self, resource: ResourceType, namespace: str, name: str) -> Stored:
         """Return an object. Raises a 404 `StatusError`."""
-        found = self.collection(resource).get(resource.key(namespace, name))
-        if found is None:
+        stored = self.collection(resource).get(resource.key(namespace, name))
+        if stored is None:
             raise resource.not_found(name)
-        return found
+        return stored
 
     def wall(self) -> float:
         """Return the seconds since 1970."""

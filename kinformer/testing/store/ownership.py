@@ -18,7 +18,7 @@ from kinformer.testing.codec.field_sets import (
 )
 from kinformer.testing.kinds.reset_fields import reset_fields
 from kinformer.testing.kinds.resources import ResourceType
-from kinformer.testing.kinds.schema import Node
+from kinformer.testing.kinds.schema import SchemaNode
 
 __all__ = ["FieldManager", "apply_fields", "track_scale", "track_update"]
 
@@ -112,9 +112,9 @@ def track_update(resource: ResourceType, old: Object | None, new: Object, manage
         # An object without owners is not tracked until the first apply (fieldmanager/skipnonapplied.go).
         new["metadata"].pop("managedFields", None)
         return
-    found = compare(resource.node, ownable_part(old), ownable_part(new))
-    changed = _without_reset(found.written - _NEVER_OWNED, reset)
-    removed = _without_reset(found.removed, reset)
+    comparison = compare(resource.node, ownable_part(old), ownable_part(new))
+    changed = _without_reset(comparison.written - _NEVER_OWNED, reset)
+    removed = _without_reset(comparison.removed, reset)
     lost = removed | changed
     entries: list[Object] = []
     mine: Object | None = None
@@ -216,12 +216,12 @@ def apply_fields(
     node = resource.node
     reset = reset_fields(resource, manager.subresource)
     entries = _entries_of(live) or _before_first_apply(resource, live, manager.subresource, now)
-    wanted = _without_reset(set_fields(node, applied), reset)
+    claimed = _without_reset(set_fields(node, applied), reset)
     previous = next((paths for entry, paths in entries if manager.has_entry(entry)), set())
     others = [(entry, paths) for entry, paths in entries if not manager.has_entry(entry)]
     merged: Object = merge(node, live, applied)
     if previous:
-        merged = _pruned(node, merged, previous, wanted.union(*(paths for _, paths in others)))
+        merged = _pruned(node, merged, previous, claimed.union(*(paths for _, paths in others)))
     comparison = compare(node, ownable_part(live), ownable_part(merged))
     written, removed = _without_reset(comparison.written, reset), _without_reset(comparison.removed, reset)
     conflicts = [(entry, path) for entry, paths in others for path in sorted(paths & written, key=_place)]
@@ -234,13 +234,13 @@ def apply_fields(
         if before.get("time"):
             mine["time"] = before["time"]
     kept = [(entry, paths - written - removed) for entry, paths in others]
-    metadata = {**merged["metadata"], "managedFields": _encoded_entries([*kept, (mine, wanted - _NEVER_OWNED)])}
+    metadata = {**merged["metadata"], "managedFields": _encoded_entries([*kept, (mine, claimed - _NEVER_OWNED)])}
     if not metadata["managedFields"]:
         del metadata["managedFields"]
     return {**merged, "metadata": metadata}
 
 
-def _pruned(node: Node, merged: Object, previous: set[Path], owned: set[Path]) -> Object:
+def _pruned(node: SchemaNode, merged: Object, previous: set[Path], owned: set[Path]) -> Object:
     """Return the merged object without fields that the manager no longer applies.
 
     `owned` has all paths with an owner.
@@ -266,7 +266,7 @@ def _before_first_apply(
 
 
 def _without_reset(paths: set[Path], reset: tuple[Path, ...]) -> set[Path]:
-    return {path for path in paths if not any(path[: len(one)] == one for one in reset)}
+    return {path for path in paths if not any(path[: len(prefix)] == prefix for prefix in reset)}
 
 
 def _place(path: Path) -> list[tuple[bool, str]]:
@@ -298,7 +298,7 @@ def _manager_text(entry: Object) -> str:
 
 
 def _conflict(conflicts: list[tuple[Object, Path]]) -> StatusError:
-    conflicts = sorted(conflicts, key=lambda one: one[0]["manager"])
+    conflicts = sorted(conflicts, key=lambda conflict: conflict[0]["manager"])
     causes = [
         {
             "reason": "FieldManagerConflict",

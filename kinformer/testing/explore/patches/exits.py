@@ -21,7 +21,7 @@ class _Ending(Protocol):
 
 @contextmanager
 def exits_caught(replica_of: Callable[[asyncio.AbstractEventLoop], _Ending | None]) -> Iterator[None]:
-    """Catch `os._exit`, and signals to the own process, in the block. `replica_of` knows the replica on a loop."""
+    """Catch `os._exit`, and signals to the own process, in the block. `replica_of` returns the replica on a loop."""
     exit_now, kill, raise_signal = os._exit, os.kill, signal.raise_signal
 
     def running() -> _Ending | None:

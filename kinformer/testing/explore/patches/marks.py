@@ -36,7 +36,7 @@ _decode = msgspec.json.Decoder(_Object | list[_Operation]).decode
 
 
 def _is_checked(options: Mapping[str, Any]) -> bool:
-    """True if the server compares the body with its state. A body in another form than JSON is taken to be."""
+    """Return True if the server compares the body with its state, as is assumed of a body that is not JSON."""
     body = options.get("json")
     data = options.get("data") if body is None else msgspec.json.encode(body)
     if data is None:
@@ -46,7 +46,7 @@ def _is_checked(options: Mapping[str, Any]) -> bool:
     except (msgspec.DecodeError, TypeError):
         return True
     if isinstance(decoded, list):
-        return any(one.op == "test" for one in decoded)
+        return any(operation.op == "test" for operation in decoded)
     return decoded.metadata is not None and decoded.metadata.resourceVersion not in (None, "", "0")
 
 

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from kinformer.testing.explore.rules.finding import Finding, Object, ObjectKey
+from kinformer.testing.explore.rules.finding import Object, ObjectKey, Violation
 from kinformer.testing.explore.rules.sent import SentRequest
 from kinformer.testing.explore.server import ExploredServer
 
 __all__ = ["Fields", "UndoneChange"]
 
-_SERVERS = ("resourceVersion", "managedFields", "generation")
+_SERVERS = ("resourceVersion", "managedFields", "generation")  # fields that the server sets at each write
 _MOST = 3  # suspected writes in a history that are looked into
 
 
@@ -31,14 +31,14 @@ class _Foreign:
 class UndoneChange:
     """A change of others that a write has undone."""
 
-    finding: Finding
+    finding: Violation
     key: ObjectKey
     uid: str
     path: tuple[str, ...]
     value: Any
 
     def make_again(self, server: ExploredServer) -> bool:
-        """Make the change again. Returns False if the object is gone, or has it."""
+        """Make the change again. Returns False if the object is gone, or has the change."""
         obj = self._object(server)
         if obj is None or _at(obj, self.path) == self.value:
             return False
@@ -102,7 +102,7 @@ class Fields:
             f" of {'.'.join(path)} that another client had made"
         )
         uid, value = foreign.after["metadata"]["uid"], _at(foreign.after, path)
-        self.suspected.append(UndoneChange(Finding("fields", message, (" ".join(key),)), key, uid, path, value))
+        self.suspected.append(UndoneChange(Violation("fields", message, (" ".join(key),)), key, uid, path, value))
 
 
 def _changed(before: Any, after: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

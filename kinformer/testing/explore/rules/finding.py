@@ -1,4 +1,4 @@
-"""A finding: a rule that was broken, or a check that does not hold."""
+"""A finding of an exploration: a rule that was broken, or a check that does not hold."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from kinformer.testing.explore.faults import LEASES
 
-__all__ = ["LEASES", "Finding", "Object", "ObjectKey", "is_bookkeeping"]
+__all__ = ["LEASES", "Object", "ObjectKey", "Violation", "is_bookkeeping"]
 
 Object = dict[str, Any]
 ObjectKey = tuple[str, str]  # resource, "namespace/name" or "name"
@@ -15,11 +15,11 @@ _BOOKKEEPING = (LEASES, "v1/events", "events.k8s.io/v1/events")
 
 
 @dataclass(frozen=True)
-class Finding:
-    """A rule that was broken.
+class Violation:
+    """A rule that was broken, or a check that does not hold.
 
     Attributes:
-        rule: Its name, as used in `explore(ignore=...)`.
+        rule: The name of the rule, as used in `explore(ignore=...)`, or the kind of check.
         text: A description.
         objects: The objects concerned, as "resource namespace/name".
         error: The exception, if any.

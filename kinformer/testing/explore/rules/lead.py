@@ -1,14 +1,14 @@
 """The rule of the lead: a process whose Lease another one has taken makes no more of the writes that need it.
 
-Which writes need a Lease is known of those that run inside `LeaderElector.leading()`. A Lease that the program takes by
-itself says nothing about that, so a write needs it unless processes without any Lease make such writes too.
+A write inside `LeaderElector.leading()` is known to need that Lease. A Lease that the program takes
+by itself says nothing about that, so a write needs it unless processes without any Lease make such writes too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kinformer.testing.explore.rules.finding import LEASES, Finding, Object, ObjectKey
+from kinformer.testing.explore.rules.finding import LEASES, Object, ObjectKey, Violation
 from kinformer.testing.explore.rules.sent import SentRequest
 
 __all__ = ["Lead"]
@@ -29,7 +29,7 @@ class Lead:
         self._lost: dict[str, dict[str, tuple[str, float]]] = {}  # process -> lost Leases: new holder, time
         self._elected: set[str] = set()  # Leases of a `LeaderElector`
         self._known = free
-        self._free: set[tuple[str, str, str]] = set()
+        self._free: set[tuple[str, str, str]] = set()  # as this history has shown
 
     @property
     def free(self) -> frozenset[tuple[str, str, str]]:
@@ -39,25 +39,25 @@ class Lead:
     def note_lease(self, lease: str, old: Object | None, new: Object | None, sent: SentRequest, now: float) -> None:
         """Note a write of a Lease by a replica."""
         before, after = (old or {}).get("spec") or {}, (new or {}).get("spec") or {}
-        known = self._holders.get(lease)
+        holder = self._holders.get(lease)
         if not after.get("holderIdentity"):
-            if known is not None and known.process == sent.process:
+            if holder is not None and holder.process == sent.process:
                 self._released.add(lease)
             return
         if all(before.get(name) == after.get(name) for name in ("holderIdentity", "renewTime")):
             return  # only its labels or the like
         if sent.is_election:
             self._elected.add(lease)
-        if known is not None and known.process != sent.process:
-            self._lost.setdefault(known.process, {})[lease] = (sent.replica, now)
+        if holder is not None and holder.process != sent.process:
+            self._lost.setdefault(holder.process, {})[lease] = (sent.replica, now)
         self._holders[lease] = sent
         self._released.discard(lease)
         self._lost.get(sent.process, {}).pop(lease, None)
 
-    def check(self, key: ObjectKey, sent: SentRequest) -> Iterator[Finding]:
+    def check(self, key: ObjectKey, sent: SentRequest) -> Iterator[Violation]:
         """Yield a finding for a write that needs a Lease which another process has taken."""
         lost = self._lost.get(sent.process)
-        holds = any(one.process == sent.process for lease, one in self._holders.items() if lease not in self._released)
+        holds = any(self._holders[lease].process == sent.process for lease in self._holders.keys() - self._released)
         if not lost and not holds:
             self._free.add(sent.what)
         for lease, (other, at) in (lost or {}).items():
@@ -69,4 +69,4 @@ class Lead:
                 needed = not (holds or sent.fences or sent.what in self._known or sent.what in self._free)
             if needed:
                 message = f"{sent.replica} wrote {key[0]} {key[1]} after {other} had taken the Lease {lease} from it"
-                yield Finding("lead", message, (" ".join(key), f"{LEASES} {lease}"))
+                yield Violation("lead", message, (" ".join(key), f"{LEASES} {lease}"))

@@ -1,6 +1,6 @@
 """The rule of leftovers: what a program makes for an object does not outlive it.
 
-For which object another one was made is guessed by names. An object that has the name of a living one, or a living
+Names tell for which object another one was probably made. An object that has the name of a living one, or a living
 owner, is not left behind.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kinformer.testing.explore.rules.finding import Finding, Object, ObjectKey
+from kinformer.testing.explore.rules.finding import Object, ObjectKey, Violation
 
 __all__ = ["Leftovers"]
 
@@ -36,7 +36,7 @@ class Leftovers:
         """Note that others have deleted an object."""
         self._removed[key] = obj
 
-    def find(self, objects: dict[ObjectKey, Object]) -> Iterator[Finding]:
+    def find(self, objects: dict[ObjectKey, Object]) -> Iterator[Violation]:
         """Yield the objects that were left behind, among all that there are."""
         gone = {key: obj for key, obj in self._removed.items() if key not in objects}
         suspected: dict[ObjectKey, ObjectKey] = {}
@@ -44,8 +44,8 @@ class Leftovers:
             obj = objects.get(key)
             if obj is None or obj["metadata"].get("deletionTimestamp"):
                 continue
-            found = [(_named_after(obj, one), other) for other, one in gone.items() if other[0] != key[0]]
-            likeness, other = max(found, default=(0, key))
+            matches = [(_named_after(obj, removed), other) for other, removed in gone.items() if other[0] != key[0]]
+            likeness, other = max(matches, default=(0, key))
             if likeness:
                 suspected[key] = other
         for key in self._left(suspected, objects):
@@ -53,7 +53,7 @@ class Leftovers:
             message = (
                 f"{key[0]} {key[1]}, made by {self._made[key]}, is left behind by {resource} {name}, which is gone"
             )
-            yield Finding("leftovers", message, (" ".join(key), f"{resource} {name}"))
+            yield Violation("leftovers", message, (" ".join(key), f"{resource} {name}"))
 
     def _left(self, suspected: dict[ObjectKey, ObjectKey], objects: dict[ObjectKey, Object]) -> list[ObjectKey]:
         """Return the suspected objects that no living one explains."""
@@ -73,16 +73,16 @@ class Leftovers:
     ) -> bool:
         """Return True if a living object owns this one, or has the name at least as much as the one that is gone."""
         obj = objects[key]
-        owners = {one.get("uid") for one in obj["metadata"].get("ownerReferences") or ()}
+        owners = {reference.get("uid") for reference in obj["metadata"].get("ownerReferences") or ()}
         likeness = _named_after(obj, gone)
-        for other, one in living.items():
-            metadata = one["metadata"]
+        for other, candidate in living.items():
+            metadata = candidate["metadata"]
             if metadata["uid"] in owners:
                 return True
-            if other[0] == key[0] or not (found := _named_after(obj, one)):
+            if other[0] == key[0] or not (closeness := _named_after(obj, candidate)):
                 continue
-            tie = metadata["name"] == gone["metadata"]["name"] or (found == likeness and other not in self._made)
-            if tie or found > likeness:
+            tie = metadata["name"] == gone["metadata"]["name"] or (closeness == likeness and other not in self._made)
+            if tie or closeness > likeness:
                 return True
         return False
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kinformer.objects.meta import meta_namespace_key
 from kinformer.testing.explore.rules.fields import Fields, UndoneChange
-from kinformer.testing.explore.rules.finding import LEASES, Finding, Object, ObjectKey, is_bookkeeping
+from kinformer.testing.explore.rules.finding import LEASES, Object, ObjectKey, Violation, is_bookkeeping
 from kinformer.testing.explore.rules.lead import Lead
 from kinformer.testing.explore.rules.leftovers import Leftovers
 from kinformer.testing.explore.rules.sent import SentRequest
@@ -35,8 +35,8 @@ class Rules:
         self._lead = Lead(free)
         self._fields = Fields()
         self._leftovers = Leftovers()
-        self._finalizers: set[str] = set()  # that replicas have added or removed
-        self.writes = 0  # writes by replicas since the last disturbance, without bookkeeping
+        self._finalizers: set[str] = set()  # finalizers that replicas have added or removed
+        self.writes = 0  # by replicas, without bookkeeping. The history sets it to 0 at each disturbance
 
     @property
     def free(self) -> frozenset[tuple[str, str, str]]:
@@ -56,7 +56,7 @@ class Rules:
         sent: SentRequest | None,
         actor: str,
         now: float,
-    ) -> Iterator[Finding]:
+    ) -> Iterator[Violation]:
         """Yield the rules broken by a write, by a request of a replica (`sent`) or by `actor`."""
         obj = new or old
         assert obj is not None, "a write has an object"
@@ -75,7 +75,9 @@ class Rules:
         elif old is None:
             self._leftovers.note_created(key)
 
-    def _note_own(self, key: ObjectKey, old: Object | None, new: Object | None, sent: SentRequest) -> Iterator[Finding]:
+    def _note_own(
+        self, key: ObjectKey, old: Object | None, new: Object | None, sent: SentRequest
+    ) -> Iterator[Violation]:
         self._finalizers |= _finalizers(old) ^ _finalizers(new)
         if not is_bookkeeping(key[0]):
             self.writes += 1
@@ -95,22 +97,23 @@ class Rules:
 
     # -- the end --------------------------------------------------------------------------------------------------
 
-    def storm(self) -> Finding | None:
+    def storm(self) -> Violation | None:
         """Return a finding if the replicas never stop writing."""
         if self.writes < _STORM or "rest" in self._ignored:
             return None
-        return Finding("rest", f"the program never comes to rest: {self.writes} writes after the last change by others")
+        text = f"the program never comes to rest: {self.writes} writes after the last change by others"
+        return Violation("rest", text)
 
-    def at_rest(self) -> Iterator[Finding]:
+    def at_rest(self) -> Iterator[Violation]:
         """Yield the rules that the final state breaks, when nothing happens any more."""
-        kinds = [one for one in self._server.resources() if not is_bookkeeping(one.name)]
-        objects = {(one.name, meta_namespace_key(obj)): obj for one in kinds for obj in self._server.list(one.name)}
+        kinds = [kind for kind in self._server.resources() if not is_bookkeeping(kind.name)]
+        objects = {(kind.name, meta_namespace_key(obj)): obj for kind in kinds for obj in self._server.list(kind.name)}
         if "finalizers" not in self._ignored:
             for key, obj in objects.items():
-                held = [one for one in obj["metadata"].get("finalizers") or () if one in self._finalizers]
+                held = [name for name in obj["metadata"].get("finalizers") or () if name in self._finalizers]
                 if held and obj["metadata"].get("deletionTimestamp"):
                     message = f"{key[0]} {key[1]} is deleted, and its finalizers {', '.join(held)} are never removed"
-                    yield Finding("finalizers", message, (" ".join(key),))
+                    yield Violation("finalizers", message, (" ".join(key),))
         if "leftovers" not in self._ignored:
             yield from self._leftovers.find(objects)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from kinformer.testing.api.request import RequestInfo
 from kinformer.testing.explore.rules.finding import Object, ObjectKey
 
-__all__ = ["SENT", "Reads", "SentRequest", "kind_of"]
+__all__ = ["SENT", "ProcessReads", "SentRequest", "kind_of"]
 
 
 def kind_of(resource: str) -> str:
@@ -19,8 +19,11 @@ def kind_of(resource: str) -> str:
 
 
 @dataclass
-class Reads:
-    """What one process has read of the cluster so far, as revisions."""
+class ProcessReads:
+    """What one process has read of the cluster so far, as revisions.
+
+    The director notes each answer and event. A process that starts again has an empty one.
+    """
 
     _of_kinds: dict[str, int] = field(default_factory=dict)  # by lists and watches
     _of_objects: dict[tuple[str, str], int] = field(default_factory=dict)  # by single reads
@@ -71,7 +74,7 @@ class SentRequest:
     process: str
     info: RequestInfo
     arrived: float
-    reads: Reads
+    reads: ProcessReads
     is_checked: bool = False
     is_apply: bool = False
     fences: tuple[str, ...] = ()

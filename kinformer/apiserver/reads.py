@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 from kinformer.apiserver.accept import Wanted, check_kind
+from kinformer.apiserver.line_queue import Watcher
 from kinformer.apiserver.options import Options, ReadFeatures, read_options, read_version
 from kinformer.apiserver.pages import chunks, read_page, wait_for_revision
 from kinformer.apiserver.response import ResponseWriter
@@ -16,7 +17,6 @@ from kinformer.apiserver.status import bad_request
 from kinformer.apiserver.storage import Storage, Stored, StoredCollection
 from kinformer.apiserver.stream import WatchStream
 from kinformer.apiserver.views import Codec, View
-from kinformer.apiserver.watcher import Watcher
 from kinformer.objects.units import duration_seconds
 
 __all__ = ["Backend", "Read", "check_timeout", "respond"]

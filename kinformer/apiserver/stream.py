@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from kinformer.apiserver.accept import JSON
+from kinformer.apiserver.line_queue import Line, Watcher
 from kinformer.apiserver.response import ResponseWriter
-from kinformer.apiserver.watcher import Line, Watcher
 
 __all__ = ["WatchStream"]
 

@@ -24,7 +24,7 @@ from kinformer.informer.namespaces import ChosenNamespaces
 from kinformer.informer.options import InformerKeywords, ResourceKeywords, ResourceOptions
 from kinformer.informer.typed import ModelInformer
 from kinformer.list_watcher import ListerWatcher
-from kinformer.listwatch.list_watch import ListWatch
+from kinformer.listwatch.http_source import ListWatch
 from kinformer.listwatch.sharing import SharedCache
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.models.decoding import check_model

@@ -30,7 +30,9 @@ from kinformer.reflector.errors import (
     StoreFailedError,
     watch_forbidden,
 )
+from kinformer.reflector.follower import Follower, Stream
 from kinformer.reflector.health import HealthRecord, InformerHealth
+from kinformer.reflector.initial_stream import INITIAL_SILENCE, InitialEvents, initial_events
 from kinformer.reflector.options import ReflectorKeywords, ReflectorOptions
 from kinformer.reflector.options import Resume as ResumeFunction
 from kinformer.reflector.recovery import Delays, Facts, Transition, full_list, is_refusal, next_state
@@ -40,8 +42,6 @@ from kinformer.reflector.states import InitialStream, List, Poll, Resume, State,
 from kinformer.reflector.store_adapter import EventStore, ReflectorStore, event_store
 from kinformer.reflector.timeouts import IdleTimeout
 from kinformer.reflector.timers import PollTimer, ResyncTimer
-from kinformer.reflector.watch import Follower, Stream
-from kinformer.reflector.watch_list import INITIAL_SILENCE, InitialEvents, initial_events
 
 __all__ = ["Reflector"]
 

@@ -15,13 +15,13 @@ from kinformer.listwatch.head_limit import HeadLimit
 from kinformer.objects.accessors import Known, known_or_new
 from kinformer.objects.meta import compare_resource_versions
 from kinformer.reflector.errors import StaleListError
+from kinformer.reflector.initial_stream import WatchListChoice
 from kinformer.reflector.options import ReflectorOptions
 from kinformer.reflector.recovery import Facts
 from kinformer.reflector.states import InitialStream, List
 from kinformer.reflector.store_adapter import ListSink, StreamingStore
 from kinformer.reflector.timeouts import IdleTimeout
 from kinformer.reflector.timers import PollTimer
-from kinformer.reflector.watch_list import WatchListChoice
 
 __all__ = ["FIRST", "PAGE_SIZE", "ListRun", "RelistPlan", "reaches", "refuse_older"]
 

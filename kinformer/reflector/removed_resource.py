@@ -12,8 +12,8 @@ from kinformer.list_watcher import Source
 from kinformer.listwatch.head_limit import answered
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.reflector.errors import RETRIED
+from kinformer.reflector.follower import Follower
 from kinformer.reflector.states import InitialStream, List, State
-from kinformer.reflector.watch import Follower
 
 __all__ = ["APART", "RemovedResourceCheck"]
 

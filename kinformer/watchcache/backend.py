@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from aiohttp import ClientConnectionError
 
 from kinformer.apiserver.accept import JSON, PROTOBUF, Wanted, negotiate
+from kinformer.apiserver.line_queue import Watcher
 from kinformer.apiserver.options import USUAL, ContinueToken, Options, boolean_of
 from kinformer.apiserver.reads import Read, check_timeout, respond
 from kinformer.apiserver.response import ResponseWriter
@@ -15,7 +16,6 @@ from kinformer.apiserver.selecting.filters import Filter
 from kinformer.apiserver.status import StatusError, not_found
 from kinformer.apiserver.storage import Storage, Stored, StoredCollection
 from kinformer.apiserver.stream import WatchStream
-from kinformer.apiserver.watcher import Watcher
 from kinformer.kinds.builtin import builtin_kind
 from kinformer.kinds.columns import kind_table
 from kinformer.watchcache.cached_resource import CachedResource

@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from kinformer._runtime.tasks import wait_for_end
+from kinformer.apiserver.line_queue import Watcher
 from kinformer.apiserver.options import Options
 from kinformer.apiserver.pages import WAIT
 from kinformer.apiserver.selecting.filters import Filter
 from kinformer.apiserver.storage import EventView, Limits, Storage, Stored
-from kinformer.apiserver.watcher import Watcher
 from kinformer.client.client import Client
 from kinformer.connection.discovery import served_kind
 from kinformer.exceptions import ConfigError, StoppedError

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING
 
+from kinformer.apiserver.line_queue import Watcher
 from kinformer.apiserver.options import Options, read_options
 from kinformer.apiserver.pages import read_page
 from kinformer.apiserver.status import StatusError
-from kinformer.apiserver.watcher import Watcher
 from kinformer.list_watcher import ListOptions, ListPage, WatchEvent
 from kinformer.watchcache.requests import select
 from kinformer.watchcache.views import ObjectView, held

@@ -14,7 +14,7 @@ from kinformer.connection.connection import Connection
 from kinformer.connection.refusals import FINAL
 from kinformer.exceptions import APIError, DeletedError, describe
 from kinformer.list_watcher import ListOptions, WatchEvent
-from kinformer.listwatch.list_watch import ListWatch
+from kinformer.listwatch.http_source import ListWatch
 from kinformer.objects.accessors import string_at, tables_at, value_at
 from kinformer.objects.meta import GroupVersionResource, split_meta_namespace_key
 from kinformer.objects.object import KubeObject, UndecodableObject, view

@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from kinformer.apiserver.accept import Wanted, negotiate
+from kinformer.apiserver.line_queue import Watcher
 from kinformer.apiserver.options import EXACT, Options
 from kinformer.apiserver.reads import Read
 from kinformer.apiserver.response import ResponseWriter
 from kinformer.apiserver.storage import Storage, Stored, StoredCollection
 from kinformer.apiserver.stream import WatchStream
-from kinformer.apiserver.watcher import Watcher
 from kinformer.testing.api.filters import Filter
 from kinformer.testing.faults import Faults
 from kinformer.testing.http.call import Call

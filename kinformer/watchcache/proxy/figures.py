@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from kinformer.metrics import Metrics
-from kinformer.watchcache.watch_cache import WatchCache
+from kinformer.watchcache.informer_server import WatchCache
 
 __all__ = ["Figures"]
 

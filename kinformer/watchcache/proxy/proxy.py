@@ -21,10 +21,10 @@ from kinformer.listening.aiohttp_server import HTTPListener, server_options
 from kinformer.listening.connections import Connections
 from kinformer.listening.hosts import AllowedHosts
 from kinformer.metrics import Metrics
+from kinformer.watchcache.informer_server import WatchCache
 from kinformer.watchcache.proxy.figures import Figures
 from kinformer.watchcache.proxy.forwarding import Forwarder
 from kinformer.watchcache.proxy.router import Router, Served
-from kinformer.watchcache.watch_cache import WatchCache
 
 __all__ = ["Proxy"]
 

@@ -18,11 +18,11 @@ from kinformer.listening.connections import Connections
 from kinformer.listening.hosts import AllowedHosts
 from kinformer.objects.paths.printing import go_json
 from kinformer.objects.requests.path import RequestPath
+from kinformer.watchcache.informer_server import WatchCache
 from kinformer.watchcache.proxy.figures import Figures
 from kinformer.watchcache.proxy.forwarding import Forwarder
 from kinformer.watchcache.proxy.headers import has_body
 from kinformer.watchcache.proxy.requests import check
-from kinformer.watchcache.watch_cache import WatchCache
 
 __all__ = ["Router", "Served"]
 

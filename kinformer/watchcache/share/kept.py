@@ -33,8 +33,8 @@ from kinformer.objects.meta import version_number
 from kinformer.reflector.continuity import ContinuityCheck
 from kinformer.reflector.errors import ClusterReplacedError, RewindError
 from kinformer.reflector.options import ReflectorKeywords, ReflectorOptions
+from kinformer.watchcache.informer_server import WatchCache
 from kinformer.watchcache.share.key import SourceKey
-from kinformer.watchcache.watch_cache import WatchCache
 
 __all__ = ["LOST", "Kept", "KeptCaches", "Seeds"]
 

@@ -14,7 +14,7 @@ from typing import Self
 from kinformer.client.client import Client
 from kinformer.exceptions import ConfigError
 from kinformer.list_watcher import ListOptions
-from kinformer.listwatch.list_watch import ListWatch
+from kinformer.listwatch.http_source import ListWatch
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.requests.path import RequestPath
 from kinformer.wire.lines import MAX_EVENT_BYTES

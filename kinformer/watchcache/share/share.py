@@ -16,7 +16,7 @@ from kinformer._runtime.tasks import Tasks, wait_for_end
 from kinformer.client.client import Client
 from kinformer.exceptions import ConfigError, KinformerError, describe
 from kinformer.list_watcher import ListerWatcher
-from kinformer.listwatch.list_watch import ListWatch
+from kinformer.listwatch.http_source import ListWatch
 from kinformer.listwatch.sharing import CacheState, Role, SharingForm, StateOf
 from kinformer.reflector.options import ReflectorKeywords, ReflectorOptions
 from kinformer.watchcache.share.identity import Identity, IdentityCheck

@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 from kinformer.client.client import Client
 from kinformer.exceptions import APIError, ConnectError, NotFoundError, NotWatchableError
 from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, ServerTip, WatchEvent
-from kinformer.listwatch.list_watch import ListWatch
+from kinformer.listwatch.http_source import ListWatch
 from kinformer.listwatch.sharing import StateOf
 from kinformer.listwatch.wrapper import ListerWatcherWrapper
 from kinformer.objects.accessors import ends_initial_events, resource_version_of

@@ -20,8 +20,8 @@ from kinformer.objects.accessors import (
     uid_of,
 )
 from kinformer.objects.object import KubeObject, UndecodableObject
+from kinformer.reflector.follower import Follower, Stream
 from kinformer.reflector.timeouts import IdleTimeout
-from kinformer.reflector.watch import Follower, Stream
 
 __all__ = ["FALLBACK_SECONDS", "INITIAL_SILENCE", "InitialEvents", "WatchListChoice", "initial_events"]
 

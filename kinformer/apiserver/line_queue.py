@@ -11,7 +11,7 @@ from typing import Generic, NamedTuple, TypeVar, cast
 from kinformer._runtime.clock import YieldBudget
 from kinformer.apiserver.options import Options
 from kinformer.apiserver.pages import wait_for_revision
-from kinformer.apiserver.selecting.filters import Filter
+from kinformer.apiserver.selecting.filters import Selector
 from kinformer.apiserver.status import StatusError, expired
 from kinformer.apiserver.storage import EventView, Storage, Stored, StoredChange, StoredCollection
 
@@ -68,7 +68,7 @@ class Watcher(Generic[T]):
         storage: Storage,
         collection: StoredCollection,
         view: EventView[T],
-        selected: Filter,
+        selected: Selector,
         options: Options,
     ) -> None:
         self._storage = storage

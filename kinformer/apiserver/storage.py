@@ -19,15 +19,15 @@ import msgspec
 from kinformer.apiserver.status import StatusError, expired
 
 __all__ = [
+    "BytesView",
     "Compacted",
     "EventView",
     "Limits",
-    "Snapshot",
+    "RevisionSnapshot",
     "Storage",
     "Stored",
     "StoredChange",
     "StoredCollection",
-    "View",
 ]
 
 T_co = TypeVar("T_co", covariant=True)
@@ -73,24 +73,24 @@ class StoredChange(msgspec.Struct, gc=False):
     lines: dict[tuple[object, str], object] = {}  # encoded once for all watchers with the same view
 
 
-class Snapshot(NamedTuple):
+class RevisionSnapshot(NamedTuple):
     """All objects of a resource at one revision, in key order."""
 
     keys: Sequence[str]
     items: Sequence[Stored]
 
-    def within(self, namespace: str) -> Snapshot:
+    def within(self, namespace: str) -> RevisionSnapshot:
         """Return the objects of one namespace, or all for `""`."""
         if not namespace:
             return self
         start = bisect_left(self.keys, f"{namespace}/")
         end = bisect_left(self.keys, f"{namespace}0")  # "0" follows "/"
-        return Snapshot(self.keys[start:end], self.items[start:end])
+        return RevisionSnapshot(self.keys[start:end], self.items[start:end])
 
-    def onwards(self, key: str) -> Snapshot:
+    def onwards(self, key: str) -> RevisionSnapshot:
         """Return the objects from a key on."""
         start = bisect_left(self.keys, key)
-        return Snapshot(self.keys[start:], self.items[start:])
+        return RevisionSnapshot(self.keys[start:], self.items[start:])
 
 
 class Limits(NamedTuple):
@@ -124,9 +124,9 @@ class StoredCollection:
         self._sorted: list[str] = []
         self._fresh: dict[str, None] = {}
         self._gone: set[str] = set()
-        self._current: Snapshot | None = None
+        self._current: RevisionSnapshot | None = None
         self._written: dict[str, tuple[Stored, Stored]] = {}  # objects whose current form differs from the written one
-        self._past: OrderedDict[int, Snapshot] = OrderedDict()
+        self._past: OrderedDict[int, RevisionSnapshot] = OrderedDict()
         self._bytes = 0  # of the history
 
     def get(self, key: str) -> Stored | None:
@@ -151,7 +151,7 @@ class StoredCollection:
         self._current = None
 
     def restart(
-        self, objects: dict[str, Stored], sorted_: Snapshot, revision: int
+        self, objects: dict[str, Stored], sorted_: RevisionSnapshot, revision: int
     ) -> tuple[deque[StoredChange], dict[str, Stored]]:
         """Replace all objects, without the events that lead to them. Open watches get a 410, and so do older ones.
 
@@ -200,14 +200,14 @@ class StoredCollection:
             self._gone.add(tombstone.key)
         return self._commit("DELETED", tombstone, old)
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> RevisionSnapshot:
         """Return the current objects."""
         if self._current is None:
             self._sort()
-            self._current = Snapshot(self._sorted, [self.objects[key] for key in self._sorted])
+            self._current = RevisionSnapshot(self._sorted, [self.objects[key] for key in self._sorted])
         return self._current
 
-    def at(self, revision: int) -> Snapshot:
+    def at(self, revision: int) -> RevisionSnapshot:
         """Return the objects at a past revision. Raises `Compacted` if the history does not reach back that far."""
         if revision < self.undoable:
             raise Compacted
@@ -217,7 +217,7 @@ class StoredCollection:
         if kept is None:
             objects = self._objects_at(revision)
             keys = sorted(objects)
-            kept = Snapshot(keys, [objects[key] for key in keys])
+            kept = RevisionSnapshot(keys, [objects[key] for key in keys])
             self._keep(revision, kept)
         return kept
 
@@ -226,7 +226,7 @@ class StoredCollection:
         if revision >= self.revision:
             self._keep(revision, self.snapshot())
 
-    def _keep(self, revision: int, snapshot: Snapshot) -> None:
+    def _keep(self, revision: int, snapshot: RevisionSnapshot) -> None:
         self._past[revision] = snapshot
         self._past.move_to_end(revision)
         if len(self._past) > SNAPSHOTS:
@@ -390,7 +390,7 @@ class EventView(Protocol[T_co]):
     def error(self, error: StatusError, /) -> T_co: ...
 
 
-class View(EventView[bytes], Protocol):
+class BytesView(EventView[bytes], Protocol):
     """Encodes stored objects."""
 
     def item(self, stored: Stored, /) -> bytes: ...

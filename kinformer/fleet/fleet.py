@@ -25,7 +25,7 @@ from kinformer.fleet.secrets import SecretClusters
 from kinformer.fleet.sources import ClusterSource, GivenClusters, Wanted
 from kinformer.fleet.unions import FleetUnion, FleetUnions
 from kinformer.informer.collection import Collection, Entered, core_of
-from kinformer.informer.core import Part, leave_parts
+from kinformer.informer.core import ProgramPart, leave_parts
 from kinformer.informer.informer_key import InformerIdentity
 from kinformer.informer.options import ResourceKeywords, ResourceOptions
 from kinformer.objects.meta import GroupVersionResource
@@ -109,7 +109,7 @@ class Fleet(Entered, Mapping[str, Cluster]):
             refusals=self._refusals,
             log=log,
         )
-        self._core = Part(name, life, sync)
+        self._core = ProgramPart(name, life, sync)
 
     @classmethod
     def from_kubeconfig(

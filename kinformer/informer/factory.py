@@ -16,7 +16,7 @@ from kinformer.client.client import Client
 from kinformer.connection.refusals import Refusals
 from kinformer.exceptions import ConfigError
 from kinformer.informer.collection import ComputedCollection, Entered, FollowedClusters, core_of
-from kinformer.informer.core import CollectionCore, Part, leave_parts, numbered
+from kinformer.informer.core import CollectionCore, ProgramPart, leave_parts, numbered
 from kinformer.informer.informer import SharedInformer
 from kinformer.informer.informer_key import InformerIdentity, check_index_paths
 from kinformer.informer.metrics import InformerStatistics
@@ -98,11 +98,11 @@ class SharedInformerFactory(Entered):
             refuse_inside=lambda _: self._refuse_leaving(),
             shutdown_timeout=self._defaults.shutdown_timeout,
         )
-        self._core = Part("the factory", life, self._first_sync(handlers=False))
+        self._core = ProgramPart("the factory", life, self._first_sync(handlers=False))
 
     # --- life ----------------------------------------------------------------------------------------
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[ProgramPart]:
         """Return the informers, followed by the parts that were added."""
         return [core_of(one) for one in (*self.informers, *self._added)]
 
@@ -413,7 +413,7 @@ class SharedInformerFactory(Entered):
     async def _all_synced(self, handlers: bool) -> None:
         await all_of(part.synced(handlers=handlers) for part in self._parts())
 
-    def _unsynced(self, handlers: bool) -> dict[str, Part]:
+    def _unsynced(self, handlers: bool) -> dict[str, ProgramPart]:
         unsynced = {
             name: part for name, part in numbered(self._parts()).items() if not part.is_synced(handlers=handlers)
         }

@@ -26,7 +26,7 @@ from kinformer.informer.wiring import Wiring
 from kinformer.list_watcher import ListerWatcher
 from kinformer.metrics import Metrics
 from kinformer.objects.object import KubeObject
-from kinformer.queue.atomic_delta_fifo import Changes, Entry
+from kinformer.queue.atomic_delta_fifo import Entry, EventBatch
 from kinformer.reflector.health import InformerHealth, combine_health
 from kinformer.reflector.reflector import Reflector
 
@@ -120,7 +120,7 @@ class InformerCore(CollectionCore):
             await processor.apply(entries)
             observe(perf() - began)
 
-        def apply_now(changes: Changes) -> Changes | None:
+        def apply_now(changes: EventBatch) -> EventBatch | None:
             began = perf()
             left = processor.apply_now(changes)
             observe(perf() - began)

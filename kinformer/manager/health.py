@@ -15,7 +15,7 @@ from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer.controller.managed import ManagedController, health_fields
 from kinformer.exceptions import describe, kind_of
 from kinformer.informer.collection import Collection, FollowedClusters, core_of
-from kinformer.informer.core import Part, numbered
+from kinformer.informer.core import ProgramPart, numbered
 from kinformer.informer.factory import SharedInformerFactory
 from kinformer.informer.freshness.freshness import check_max_staleness, too_old
 from kinformer.informer.informer import SharedInformer
@@ -240,7 +240,7 @@ class ManagerHealth:
         self._show = describe if details else kind_of
         self._checks: dict[str, tuple[Check, bool]] = {}
         self._logged = LogOnce()
-        self.parts: list[Part] = []
+        self.parts: list[ProgramPart] = []
         self.stopping = False
 
     def add_check(self, name: str, check: Check, *, live: bool = False) -> None:

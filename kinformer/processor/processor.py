@@ -23,7 +23,7 @@ from kinformer.processor.event_stream import Position
 from kinformer.processor.mailbox import ADD, DELETE, SYNC, UPDATE, Notification, Receiver, deliver
 from kinformer.processor.publisher import Publisher
 from kinformer.processor.resync_schedule import ResyncSchedule
-from kinformer.queue.atomic_delta_fifo import Changes, Entry, Marker, Replacement, ScopeChange, ScopeStep
+from kinformer.queue.atomic_delta_fifo import Entry, EventBatch, FullList, Marker, ScopeChange, ScopeStep
 
 __all__ = ["UNKNOWN_SCOPES", "Processor"]
 
@@ -85,7 +85,7 @@ class Processor(Publisher):
 
     # --- changes --------------------------------------------------------------------------------------
 
-    def apply_now(self, changes: Changes) -> Changes | None:
+    def apply_now(self, changes: EventBatch) -> EventBatch | None:
         """Apply a batch in one step, as far as the budget allows. Return the changes that are left, or None."""
         events = changes.events
         if len(events) == 1 and not self._calls_functions:
@@ -109,7 +109,7 @@ class Processor(Publisher):
         for entry in entries:
             if budget.exhausted():
                 await self._hand_out_and_pause(budget)
-            if isinstance(entry, Changes):
+            if isinstance(entry, EventBatch):
                 events = entry.events
                 while (done := self._apply_some(events, budget)) < len(events):
                     events = events[done:]
@@ -117,7 +117,7 @@ class Processor(Publisher):
                 self._advance(entry)
                 continue
             self.hand_out()
-            if isinstance(entry, Replacement):
+            if isinstance(entry, FullList):
                 await self._replace(entry, budget)
             elif isinstance(entry, ScopeChange):
                 await self._change_scope(entry, budget)
@@ -138,7 +138,7 @@ class Processor(Publisher):
         self.hand_out()
         await budget.pause()
 
-    def _advance(self, changes: Changes) -> None:
+    def _advance(self, changes: EventBatch) -> None:
         applied = self.applied
         if applied.waiters:
             applied.advance(changes.scope, changes.resource_version)
@@ -210,12 +210,12 @@ class Processor(Publisher):
         else:
             if not self.synced.is_open:
                 self._left.add(scope)
-            await self._replace(Replacement([], "", scope), budget)
+            await self._replace(FullList([], "", scope), budget)
             self.applied.leave(scope)
 
     # --- everything at once --------------------------------------------------------------------------------
 
-    async def _replace(self, replacement: Replacement, budget: YieldBudget) -> None:
+    async def _replace(self, replacement: FullList, budget: YieldBudget) -> None:
         """Build the next cache state beside the present one, in slices, swap them in one step, and notify handlers.
 
         Readers see the complete old state until they see the complete new one.

@@ -14,7 +14,7 @@ from kinformer.objects.models.typed import models_of
 from kinformer.objects.object import KubeObject
 from kinformer.objects.requests.encoding import encode_in_slices, refuse_faults
 
-__all__ = ["Document", "refuse_changed_model"]
+__all__ = ["SentObject", "refuse_changed_model"]
 
 
 class _Metadata(msgspec.Struct, gc=False, rename="camel"):
@@ -34,7 +34,7 @@ _decode_head: Callable[[bytes], _Head] = bounded(msgspec.json.Decoder(_Head).dec
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class SentObject:
     """An object to send.
 
     Attributes:
@@ -52,7 +52,7 @@ class Document:
     has_managed_fields: bool
 
     @classmethod
-    async def of(cls, obj: object, verb: str) -> Document:
+    async def of(cls, obj: object, verb: str) -> SentObject:
         """Read an object.
 
         Raises:

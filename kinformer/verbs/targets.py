@@ -14,7 +14,7 @@ from kinformer.objects.meta import (
     GroupVersionResource,
     split_meta_namespace_key,
 )
-from kinformer.verbs.bodies import Document
+from kinformer.verbs.bodies import SentObject
 
 __all__ = ["Target", "about", "check_key", "check_scope", "target_of", "target_of_key"]
 
@@ -65,7 +65,7 @@ async def target_of_key(client: Connection, verb: str, resource: str | GroupVers
     return Target(verb, gvr, namespace, name)
 
 
-async def target_of(client: Connection, verb: str, obj: Document, *, subresource: str | None) -> Target:
+async def target_of(client: Connection, verb: str, obj: SentObject, *, subresource: str | None) -> Target:
     """Return the resource, namespace and name of an object that is to be sent.
 
     Raises:
@@ -102,7 +102,7 @@ async def check_scope(client: Connection, verb: str, resource: GroupVersionResou
 
 
 async def _resource_of(
-    client: Connection, verb: str, obj: Document, subresource: str | None
+    client: Connection, verb: str, obj: SentObject, subresource: str | None
 ) -> tuple[GroupVersionResource, bool]:
     for field, value in (("apiVersion", obj.api_version), ("kind", obj.kind)):
         if not value:
@@ -120,7 +120,7 @@ async def _resource_of(
 
 
 async def _discovered(
-    client: Connection, verb: str, obj: Document, sample: GroupVersionResource
+    client: Connection, verb: str, obj: SentObject, sample: GroupVersionResource
 ) -> tuple[GroupVersionResource, bool]:
     """Look for a kind among the resources of its group version, which `sample` is a member of."""
     found: tuple[GroupVersionResource, bool] | None = None
@@ -149,7 +149,7 @@ def _of_kind(kind: str, sample: GroupVersionResource, document: object) -> tuple
     return None
 
 
-async def _nearest(client: Connection, obj: Document) -> str:
+async def _nearest(client: Connection, obj: SentObject) -> str:
     """Return the apiVersion and kind that were probably meant, or ""."""
     try:
         found = await recent_discovery(client)

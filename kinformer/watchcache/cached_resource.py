@@ -11,7 +11,7 @@ from kinformer._runtime.tasks import wait_for_end
 from kinformer.apiserver.line_queue import Watcher
 from kinformer.apiserver.options import Options
 from kinformer.apiserver.pages import WAIT
-from kinformer.apiserver.selecting.filters import Filter
+from kinformer.apiserver.selecting.filters import Selector
 from kinformer.apiserver.storage import EventView, Limits, Storage, Stored
 from kinformer.client.client import Client
 from kinformer.connection.discovery import served_kind
@@ -140,7 +140,7 @@ class CachedResource:
         await self._core.prove()
         await self.feed.settled()
 
-    def watcher(self, view: EventView[T], selected: Filter, options: Options) -> Watcher[T]:
+    def watcher(self, view: EventView[T], selected: Selector, options: Options) -> Watcher[T]:
         """Return a watcher that has not been opened."""
         return Watcher(self.feed.storage, self.feed.objects, view, selected, options)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.waiters import WaiterQueue
-from kinformer.apiserver.storage import Limits, Snapshot, Storage, Stored
+from kinformer.apiserver.storage import Limits, RevisionSnapshot, Storage, Stored
 from kinformer.exceptions import StoppedError
 from kinformer.objects.object import KubeObject
 from kinformer.processor.mailbox import DELETE, SYNC, Notification
@@ -184,7 +184,7 @@ class Feed:
         self._discard_rebuild()
         revision = max(least, _number(self._core.parts.processor.applied.current[None]))
 
-        def commit(objects: dict[str, Stored], sorted_: Snapshot) -> Old:
+        def commit(objects: dict[str, Stored], sorted_: RevisionSnapshot) -> Old:
             self._rebuild = None
             behind, self._behind = self._behind, []
             old = self.objects.restart(objects, sorted_, revision)

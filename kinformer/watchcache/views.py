@@ -15,7 +15,7 @@ from kinformer.objects.object import KubeObject
 from kinformer.objects.paths.printing import go_json
 from kinformer.watchcache.feed import Held
 
-__all__ = ["JSONCodec", "ObjectView", "held"]
+__all__ = ["CachedView", "JSONCodec", "held"]
 
 
 class _Metadata(msgspec.Struct):
@@ -95,7 +95,7 @@ class JSONCodec:
         return self._table
 
 
-class ObjectView:
+class CachedView:
     """The objects of the informer's cache, for readers in its process. An error is the line that is raised."""
 
     form = ""

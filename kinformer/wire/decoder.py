@@ -15,7 +15,7 @@ from kinformer.objects.accessors import string_at
 from kinformer.objects.excerpts import excerpt_of
 from kinformer.objects.object import KubeObject
 from kinformer.objects.types import JSON
-from kinformer.wire.documents import Document, Documents
+from kinformer.wire.documents import DocumentReader, PlainDocument
 from kinformer.wire.expected_type import ExpectedType, ForeignTypeError
 from kinformer.wire.fast_path import UNKNOWN, FastPath, ObjectPrefix, without_managed_fields
 from kinformer.wire.field_packing import FieldLayout
@@ -81,7 +81,7 @@ _decode_any: Callable[[bytes], JSON] = bounded(msgspec.json.Decoder().decode)
 _encode = msgspec.json.Encoder().encode
 
 
-_WITHOUT_PATHS = Documents()
+_WITHOUT_PATHS = DocumentReader()
 _TYPE = (b"kind", b"apiVersion")
 
 
@@ -255,9 +255,9 @@ class EntryDecoder:
         expected = self._expected
         return expected is None or (kind is expected.kind and api_version is expected.api_version)
 
-    def _entry(self, raw: bytes, api_version: str, kind: str, documents: Documents) -> KubeObject:
+    def _entry(self, raw: bytes, api_version: str, kind: str, documents: DocumentReader) -> KubeObject:
         text, known_kind, known_version, brace, _ = self.fast.prefix
-        document: Document
+        document: PlainDocument
         stamp, seen = b"", brace > 0 and raw.startswith(text)
         if len(raw) >= LONG:
             refuse_deep(raw)
@@ -308,7 +308,7 @@ class EntryDecoder:
         Raises:
             ConfigError: A path is invalid.
         """
-        wanted = Documents((*self.fast.documents.paths, *paths))
+        wanted = DocumentReader((*self.fast.documents.paths, *paths))
         if wanted.paths != self.fast.documents.paths:
             self.fast.documents = wanted
 

@@ -9,7 +9,7 @@ from kinformer.apiserver.selecting.selection import parse_fields, parse_labels
 from kinformer.apiserver.status import StatusError
 from kinformer.apiserver.storage import Stored
 
-__all__ = ["FieldReader", "Filter"]
+__all__ = ["FieldReader", "Selector"]
 
 
 class FieldReader(Protocol):
@@ -22,7 +22,7 @@ class FieldReader(Protocol):
     def refusal(self, label: str, /) -> StatusError: ...
 
 
-class Filter:
+class Selector:
     """A predicate over stored objects. The constructor raises a 400 `StatusError` for an invalid selector."""
 
     def __init__(self, fields: FieldReader, namespace: str, options: Options) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kinformer._runtime.waiters import within
 from kinformer.exceptions import ConnectError
 from kinformer.informer.collection import CollectionFace, core_of
-from kinformer.informer.freshness.proof import Selection
+from kinformer.informer.freshness.proof import CacheSelection
 from kinformer.objects.object import KubeObject
 from kinformer.objects.selectors import LabelSelector
 from kinformer.objects.types import M
@@ -41,7 +41,7 @@ async def confirmed(
     objects()  # raises for a name without a namespace
     if core.parts.chosen is None:
         core.require_followed(namespace)
-    selection = Selection(namespace or "", name or "", str(selector), informer.by_key.get, objects)
+    selection = CacheSelection(namespace or "", name or "", str(selector), informer.by_key.get, objects)
     async with confirming(core, timeout, lambda: selection.lacking):
         await informer.wait_synced()
         await core.namespaces_proved()

@@ -13,7 +13,7 @@ from kinformer._runtime.tasks import Coro, Tasks, all_of
 from kinformer._runtime.waiters import WaiterQueue
 from kinformer.connection.single_flight import SingleFlight
 from kinformer.exceptions import ConfigError, StoppedError
-from kinformer.informer.freshness.proof import ScopeProof, Selection
+from kinformer.informer.freshness.proof import CacheSelection, ScopeProof
 from kinformer.reflector.errors import RETRIED
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Freshness:
         """
         await self._flight.get()
 
-    async def holds(self, selection: Selection) -> None:
+    async def holds(self, selection: CacheSelection) -> None:
         """Return once the selected objects are as new as on the server at the call. Raises as `prove` does."""
         proofs = self._proofs()
         scopes = {None, selection.namespace} if selection.namespace else proofs.keys()

@@ -27,7 +27,7 @@ from kinformer.reflector.continuity import ContinuityCheck
 from kinformer.reflector.errors import RETRIED, ClusterReplacedError, RewindError
 from kinformer.reflector.reflector import Reflector
 
-__all__ = ["ScopeProof", "Selection"]
+__all__ = ["CacheSelection", "ScopeProof"]
 
 _BUSY = 0.1  # seconds in which the own watch of a busy resource passes the version of a read
 _QUIET = 1.0  # seconds without a write's event after which the resource is assumed to be quiet for this selector
@@ -44,7 +44,7 @@ class _ShortWatch(NamedTuple):
     last_version: int
 
 
-class Comparison:
+class CacheComparison:
     """A list of identities that the server has, compared with the cache.
 
     Args:
@@ -116,7 +116,7 @@ def _number(version: str) -> int | None:
         return None
 
 
-class Selection(msgspec.Struct, frozen=True):
+class CacheSelection(msgspec.Struct, frozen=True):
     """Some objects of a cache.
 
     Attributes:
@@ -131,7 +131,7 @@ class Selection(msgspec.Struct, frozen=True):
     label_selector: str
     cached: Callable[[str], KubeObject | None]
     objects: Callable[[str | None], Iterable[KubeObject]]
-    comparisons: dict[str | None, Comparison] = msgspec.field(default_factory=dict)
+    comparisons: dict[str | None, CacheComparison] = msgspec.field(default_factory=dict)
 
     @property
     def lacking(self) -> str:
@@ -311,7 +311,7 @@ class ScopeProof:
 
     # --- some objects ---------------------------------------------------------------------------------------
 
-    async def holds(self, selection: Selection) -> None:
+    async def holds(self, selection: CacheSelection) -> None:
         """Return once the selected objects in the cache are as new as on the server when this was called.
 
         Raises:
@@ -326,7 +326,7 @@ class ScopeProof:
             if found is None:
                 await self.prove()
                 return
-            selection.comparisons[self._scope] = comparison = Comparison(found, selection.cached)
+            selection.comparisons[self._scope] = comparison = CacheComparison(found, selection.cached)
             try:
                 async with asyncio.timeout(_LATE):
                     while not comparison.compare(selection.objects(self._scope)):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from kinformer.apiserver.line_queue import Line, Watcher
 from kinformer.apiserver.status import expired
-from kinformer.apiserver.stream import WatchStream
+from kinformer.apiserver.stream import WatchResponse
 from kinformer.objects.paths.printing import go_json
 from kinformer.testing.api.request import RequestInfo
 from kinformer.testing.faults import FaultHandle, Faults
@@ -18,7 +18,7 @@ __all__ = ["StruckStream"]
 _STRUCK_BETWEEN_LINES = frozenset({"silent_close", "expired", "reset", "stall", "rewind"})  # strike between lines
 
 
-class StruckStream(WatchStream):
+class StruckStream(WatchResponse):
     """One open watch, with the faults that strike it."""
 
     def __init__(

@@ -22,7 +22,7 @@ from kinformer.listening.connections import Connections
 from kinformer.listening.hosts import AllowedHosts
 from kinformer.metrics import Metrics
 from kinformer.watchcache.informer_server import WatchCache
-from kinformer.watchcache.proxy.figures import Figures
+from kinformer.watchcache.proxy.figures import ProxyFigures
 from kinformer.watchcache.proxy.forwarding import Forwarder
 from kinformer.watchcache.proxy.router import Router, Served
 
@@ -83,7 +83,7 @@ class Proxy:
         self._names = tuple(resources)
         self._namespace = namespace
         self._keep_managed_fields = keep_managed_fields
-        self._figures = Figures(metrics)
+        self._figures = ProxyFigures(metrics)
         self._path = None if socket is None else Path(socket)
         self._host, self._port = parse_address(":0" if listen is None else listen)
         if self._path is None and not is_loopback(self._host):

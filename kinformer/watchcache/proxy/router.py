@@ -19,7 +19,7 @@ from kinformer.listening.hosts import AllowedHosts
 from kinformer.objects.paths.printing import go_json
 from kinformer.objects.requests.path import RequestPath
 from kinformer.watchcache.informer_server import WatchCache
-from kinformer.watchcache.proxy.figures import Figures
+from kinformer.watchcache.proxy.figures import ProxyFigures
 from kinformer.watchcache.proxy.forwarding import Forwarder
 from kinformer.watchcache.proxy.headers import has_body
 from kinformer.watchcache.proxy.requests import check
@@ -68,7 +68,7 @@ class Router:
     """
 
     def __init__(
-        self, served: Sequence[Served], forwarder: Forwarder, *, hosts: AllowedHosts, figures: Figures
+        self, served: Sequence[Served], forwarder: Forwarder, *, hosts: AllowedHosts, figures: ProxyFigures
     ) -> None:
         self._served = {(one.resource.group, one.resource.version, one.resource.name): one for one in served}
         self._forwarder = forwarder

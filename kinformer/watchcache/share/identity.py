@@ -18,7 +18,7 @@ from kinformer.connection.discovery import KubeSystemProbe
 from kinformer.exceptions import APIError, KinformerError
 from kinformer.watchcache.share.socket_path import UnreachableError
 
-__all__ = ["Identity", "IdentityCheck"]
+__all__ = ["Account", "IdentityCheck"]
 
 _REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 _BODY = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
@@ -30,7 +30,7 @@ _AGAIN = 10.0  # ... after the last question, at least
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
+class Account:
     """The identity of a client.
 
     Attributes:
@@ -82,7 +82,7 @@ class Identity:
         """Return the identity that `params` describes."""
         return cls(**{name: params.get(name, "") for name in ("server", "cluster", "user", "rights")})
 
-    def refusal(self, other: Identity) -> str:
+    def refusal(self, other: Account) -> str:
         """Return why `other` may not read what this identity reads, or ""."""
         both_known = self.cluster and other.cluster
         if self.cluster != other.cluster if both_known else self.server != other.server:
@@ -113,16 +113,16 @@ class IdentityCheck:
         """Ask soon, because the server has refused a request."""
         self._doubted.set()
 
-    async def ask(self) -> Identity:
-        """Return the identity. Raises as `Identity.of` does, and ConfigError if a credential cannot be loaded."""
+    async def ask(self) -> Account:
+        """Return the identity. Raises as `Account.of` does, and ConfigError if a credential cannot be loaded."""
         self._asked = asyncio.get_running_loop().time()
         self._doubted.clear()
         credentials = await self._present()
-        found = await Identity.of(self._client)
+        found = await Account.of(self._client)
         self._credentials = credentials
         return found
 
-    async def changed(self, known: Identity) -> Identity:
+    async def changed(self, known: Account) -> Account:
         """Wait until the identity is another one than `known`, and return it. While the server cannot tell, it stays.
 
         A user with other groups or extra fields counts as another one.

@@ -19,7 +19,7 @@ from kinformer.list_watcher import ListerWatcher
 from kinformer.listwatch.http_source import ListWatch
 from kinformer.listwatch.sharing import CacheState, Role, SharingForm, StateOf
 from kinformer.reflector.options import ReflectorKeywords, ReflectorOptions
-from kinformer.watchcache.share.identity import Identity, IdentityCheck
+from kinformer.watchcache.share.identity import Account, IdentityCheck
 from kinformer.watchcache.share.key import SourceKey
 from kinformer.watchcache.share.listener import YIELD
 from kinformer.watchcache.share.lock import HolderLock
@@ -29,7 +29,7 @@ from kinformer.watchcache.share.source import Route, SharedSource
 from kinformer.watchcache.share.states import Alone, Following, Holding, Seeking, State
 
 if TYPE_CHECKING:
-    from kinformer.watchcache.share.listener import Listener
+    from kinformer.watchcache.share.listener import HolderSocket
 
 __all__ = ["Share"]
 
@@ -73,7 +73,7 @@ class Share:
         self._tasks = Tasks(self._crashed)
         self._told = LogOnce()
         self._client: Client | None = None
-        self._identity: Identity | None = None
+        self._identity: Account | None = None
         self._state: State = Seeking()
         self._changed = asyncio.Event()  # set at the next state, and then replaced
         self._sources: WeakSet[SharedSource] = WeakSet()  # of the informers that exist
@@ -215,8 +215,8 @@ class Share:
             self._become(Alone())
 
     async def _until_another_user(
-        self, check: IdentityCheck, identity: Identity, part: Coroutine[None, None, None]
-    ) -> Identity:
+        self, check: IdentityCheck, identity: Account, part: Coroutine[None, None, None]
+    ) -> Account:
         """Take part until the server sees this process as another user, and return that."""
         taking = asyncio.ensure_future(part)
         changing = asyncio.ensure_future(check.changed(identity))
@@ -231,7 +231,7 @@ class Share:
             await wait_for_end([taking, changing])
 
     async def _take_part(
-        self, client: Client, check: IdentityCheck, identity: Identity, options: ReflectorOptions
+        self, client: Client, check: IdentityCheck, identity: Account, options: ReflectorOptions
     ) -> None:
         """Hold the cache or follow a holder, as each of them ends, until this is cancelled."""
         while True:
@@ -251,7 +251,7 @@ class Share:
         """Wait for a holder from now on, before this process reads by itself."""
         self._alone_from = asyncio.get_running_loop().time() + _ABSENT
 
-    async def _identified(self, check: IdentityCheck) -> Identity:
+    async def _identified(self, check: IdentityCheck) -> Account:
         """Return the identity of this process, as soon as the server tells."""
         delay = _AGAIN
         while True:
@@ -269,13 +269,13 @@ class Share:
         if not isinstance(self._state, Alone):
             self._become(Alone())
 
-    async def _hold(self, client: Client, check: IdentityCheck, identity: Identity, options: ReflectorOptions) -> None:
+    async def _hold(self, client: Client, check: IdentityCheck, identity: Account, options: ReflectorOptions) -> None:
         """Hold the cache until this is cancelled, or until another process may take the lock too."""
         from kinformer.watchcache.share.kept import KeptCaches
-        from kinformer.watchcache.share.listener import Listener
+        from kinformer.watchcache.share.listener import HolderSocket
 
         caches = KeptCaches(client, identity.cluster, self._seed, options, check.doubt)
-        listener = Listener(self._path, client, identity, caches, check.doubt)
+        listener = HolderSocket(self._path, client, identity, caches, check.doubt)
         try:
             try:
                 await listener.start()
@@ -296,7 +296,7 @@ class Share:
         if listener.is_asked_to_yield:
             await asyncio.sleep(_YIELD)
 
-    async def _keep_listening(self, listener: Listener) -> None:
+    async def _keep_listening(self, listener: HolderSocket) -> None:
         """Listen again when the socket has been removed, by a cleaner of /tmp for example.
 
         Return when the lock has been removed, or a follower asks for another holder.
@@ -316,7 +316,7 @@ class Share:
                     log.warning(message, self._path, error, reason="socket")
             await asyncio.sleep(_SOCKET)
 
-    async def _follow(self, check: IdentityCheck, identity: Identity) -> None:
+    async def _follow(self, check: IdentityCheck, identity: Account) -> None:
         """Follow a holder until it ends.
 
         Raises:

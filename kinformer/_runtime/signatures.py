@@ -87,7 +87,7 @@ def _takes(callback: Callable[..., object], name: str, *, follow_wrapped: bool) 
     named = parameters.get(name)
     if named is not None and named.kind is not named.VAR_POSITIONAL:
         return named.kind is not named.POSITIONAL_ONLY
-    return any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+    return any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
 
 
 def name_of(callback: object) -> str:
@@ -101,7 +101,7 @@ def name_of(callback: object) -> str:
 
 def _shown(signature: inspect.Signature) -> str:
     """Return the signature without annotations, which would make the line long."""
-    plain = [one.replace(annotation=one.empty) for one in signature.parameters.values()]
+    plain = [parameter.replace(annotation=parameter.empty) for parameter in signature.parameters.values()]
     return str(signature.replace(parameters=plain, return_annotation=signature.empty))
 
 
@@ -116,10 +116,10 @@ def options_of(kind: type[OptionsT], owner: str, keywords: Mapping[str, Any]) ->
     Raises:
         TypeError: A keyword is not an option.
     """
-    known = sorted(kind.__struct_fields__)
+    options = sorted(kind.__struct_fields__)
     for keyword in keywords:
-        if keyword not in known:
-            raise TypeError(f"{owner}: unexpected keyword {keyword!r}; known options: {', '.join(known)}")
+        if keyword not in options:
+            raise TypeError(f"{owner}: unexpected keyword {keyword!r}; known options: {', '.join(options)}")
     return kind(**keywords)
 
 

@@ -114,10 +114,10 @@ def reading_as_kubernetes(loader: Any) -> Any:
             return super().resolve(kind, value, implicit)
 
         def construct_number(self, node: yaml.ScalarNode) -> int | float:
-            found, is_whole = _number(node.value), _INTEGER.fullmatch(node.value.replace("_", ""))
-            if found is None or (node.tag == f"{_TAG}int" and isinstance(found, float) and not is_whole):
+            number, is_whole = _number(node.value), _INTEGER.fullmatch(node.value.replace("_", ""))
+            if number is None or (node.tag == f"{_TAG}int" and isinstance(number, float) and not is_whole):
                 raise ValueError
-            return found
+            return number
 
         def construct_text(self, node: yaml.ScalarNode) -> str:
             return b64decode(node.value).decode()
@@ -248,14 +248,14 @@ def _failing(loader: yaml.SafeLoader, node: yaml.Node) -> _Place:
 
     pending, seen = [node], {id(node)}
     while pending:
-        one = pending.pop()
-        if isinstance(one, yaml.ScalarNode):
+        inner = pending.pop()
+        if isinstance(inner, yaml.ScalarNode):
             try:
-                loader.construct_document(one)
+                loader.construct_document(inner)
             except Exception:  # noqa: BLE001 - this is the one
-                return one.start_mark
+                return inner.start_mark
             continue
-        values = [part for pair in one.value for part in pair] if isinstance(one, yaml.MappingNode) else one.value
+        values = [part for pair in inner.value for part in pair] if isinstance(inner, yaml.MappingNode) else inner.value
         for child in reversed(values):
             if id(child) not in seen:
                 seen.add(id(child))

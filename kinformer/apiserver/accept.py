@@ -103,13 +103,13 @@ def negotiate(
     last: Accepted | None = None
     for clause in clauses:
         for offered in media:
-            wanted = _accepted(clause, offered, tables=tables, drops=drops) if clause.takes(offered) else None
-            if wanted is None or (offered == PROTOBUF and not (builtin or wanted.form)):
+            accepted = _accepted(clause, offered, tables=tables, drops=drops) if clause.takes(offered) else None
+            if accepted is None or (offered == PROTOBUF and not (builtin or accepted.form)):
                 continue
-            if offered == PROTOBUF and not wanted.form:
-                last = last or wanted
+            if offered == PROTOBUF and not accepted.form:
+                last = last or accepted
                 continue
-            return _streamed(wanted) if watch else wanted
+            return _streamed(accepted) if watch else accepted
     if last is not None:
         return last
     raise _refusal(media)
@@ -119,8 +119,8 @@ def _accepted(clause: _Clause, media: str, *, tables: bool, drops: bool) -> Acce
     kind, version = clause.parameters.get("as", ""), clause.parameters.get("v", "")
     form = _FORMS.get(kind, "")
     if clause.parameters.keys() & {"as", "g", "v"}:
-        known = form and version in ("v1", "v1beta1") and clause.parameters.get("g") == "meta.k8s.io"
-        if not (known and tables) or (form == "table" and media == PROTOBUF):
+        is_meta = form and version in ("v1", "v1beta1") and clause.parameters.get("g") == "meta.k8s.io"
+        if not (is_meta and tables) or (form == "table" and media == PROTOBUF):
             return None
     dropped = clause.parameters.get("drop", "") if drops else ""
     if dropped not in ("", "metadata.managedFields"):

@@ -103,8 +103,8 @@ class ResponseWriter:
             return await self.send(error.body.encode(), status=error.code, content_type=content_type, headers=headers)
         media = error_media(self.request.headers)
         self.pretty = self.pretty or media is None
-        known = JSON if media is None or media not in self.encodings else media
-        return await self.send_encoded(go_json(error.body) + b"\n", known, status=error.code, headers=error.headers)
+        supported = JSON if media is None or media not in self.encodings else media
+        return await self.send_encoded(go_json(error.body) + b"\n", supported, status=error.code, headers=error.headers)
 
     async def send_pieces(self, pieces: AsyncIterator[bytes], wanted: Accepted) -> web.StreamResponse:
         """Send the JSON body of a LIST in pieces."""

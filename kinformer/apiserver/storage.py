@@ -181,8 +181,8 @@ class StoredCollection:
         """
         written: dict[str, tuple[Stored, Stored]] = {}
         for key, stored in self.objects.items():
-            known = self._written.get(key)
-            original = known[1] if known is not None and known[0] is stored else stored
+            previous = self._written.get(key)
+            original = previous[1] if previous is not None and previous[0] is stored else stored
             shown = self.objects[key] = read(original)
             if shown is not original:
                 written[key] = (shown, original)
@@ -333,10 +333,10 @@ class Storage:
 
     def collection(self, name: str) -> StoredCollection:
         """Return the collection with this name, creating it on first use."""
-        found = self.collections.get(name)
-        if found is None:
-            found = self.collections[name] = StoredCollection(self, name)
-        return found
+        collection = self.collections.get(name)
+        if collection is None:
+            collection = self.collections[name] = StoredCollection(self, name)
+        return collection
 
     def compact(self, revision: int) -> None:
         """Discard the changes up to a revision. Exact lists and continue tokens of earlier ones get a 410.
@@ -363,7 +363,7 @@ class Storage:
         target = self.revision - revisions
         if revisions < 0 or target < 1:
             raise ValueError(f"cannot rewind {revisions} revisions from {self.revision}")
-        if any(one.revision > target and target < one.undoable for one in self.collections.values()):
+        if any(stored.revision > target and target < stored.undoable for stored in self.collections.values()):
             raise ValueError(f"the history that leads back to revision {target} is compacted")
         for collection in self.collections.values():
             collection.rewind(target)

@@ -41,7 +41,7 @@ def _labels(obj: object) -> Mapping[str, str]:
 
 def filter_by_labels(objects: Iterable[ObjectT], matches: Matches) -> Objects[ObjectT]:
     """Return the objects whose labels match. `matches` is called once per shared label dict."""
-    found: Objects[ObjectT] = []
+    matching: Objects[ObjectT] = []
     verdicts: dict[int, bool] = {}
     for obj in objects:
         if isinstance(obj, KubeObject):
@@ -52,8 +52,8 @@ def filter_by_labels(objects: Iterable[ObjectT], matches: Matches) -> Objects[Ob
         else:
             verdict = matches(_labels(obj))
         if verdict:
-            found.append(obj)
-    return found
+            matching.append(obj)
+    return matching
 
 
 class LabelGroups(Generic[ObjectT]):
@@ -115,15 +115,15 @@ class LabelGroups(Generic[ObjectT]):
             return None
         verdicts: dict[int, bool] = {}
 
-        def wanted(group: _Group[ObjectT]) -> bool:
+        def takes(group: _Group[ObjectT]) -> bool:
             labels = group[0]
             verdict = verdicts.get(id(labels))
             if verdict is None:
                 verdict = verdicts[id(labels)] = matches(labels)
             return verdict
 
-        found = self._read(wanted, namespace)
-        return None if self._others else found  # one may have been stored in the meantime
+        objects = self._read(takes, namespace)
+        return None if self._others else objects  # one may have been stored in the meantime
 
     def in_namespace(self, namespace: str) -> Objects[ObjectT] | None:
         """Return the `KubeObject`s of one namespace, or None if a writer in another thread interferes."""
@@ -143,7 +143,7 @@ class LabelGroups(Generic[ObjectT]):
         """True if every stored object is in a group."""
         return not self._others
 
-    def _read(self, wanted: Callable[[_Group[ObjectT]], bool] | None, namespace: str | None) -> Objects[ObjectT] | None:
+    def _read(self, takes: Callable[[_Group[ObjectT]], bool] | None, namespace: str | None) -> Objects[ObjectT] | None:
         for _ in range(_TRIES):
             changes = self._changes
             if changes & 1:
@@ -153,13 +153,11 @@ class LabelGroups(Generic[ObjectT]):
             else:
                 space = self.spaces.get(namespace)
                 spaces = [] if space is None else [space]
-            members = [
-                group[1] for space in spaces for group in list(space.values()) if wanted is None or wanted(group)
-            ]
+            members = [group[1] for space in spaces for group in list(space.values()) if takes is None or takes(group)]
             # If the number has not changed, the result is consistent.
-            found = objects_of(tables_of(members))
+            objects = objects_of(tables_of(members))
             if self._changes == changes:
-                return found
+                return objects
         return None
 
     def _link(self, key: str, obj: ObjectT, namespace: str, labels: dict[str, str]) -> None:

@@ -79,9 +79,9 @@ async def page_of(
         if budget.exhausted():
             budget.key = key
             await budget.pause()
-    found = best.sorted()
-    shown = found[:limit]
-    return Page([obj for _, obj in shown], total, _cursor(shown[-1][0]) if len(found) > limit else None)
+    ordered = best.sorted()
+    shown = ordered[:limit]
+    return Page([obj for _, obj in shown], total, _cursor(shown[-1][0]) if len(ordered) > limit else None)
 
 
 class _Best(Generic[V]):

@@ -205,9 +205,9 @@ class Store(Generic[ObjectT]):
         """Return all objects, in no order."""
         while True:
             state = self._state
-            found = objects_of(state.partitions)
+            objects = objects_of(state.partitions)
             if self._state is state:  # otherwise its dicts may have been changed as parts of the next state
-                return found
+                return objects
 
     def tables(self) -> Iterator[dict[str, ObjectT]]:
         """Iterate over all objects by key, in dicts that belong to the caller. Each is copied when it is reached.

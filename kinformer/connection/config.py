@@ -257,7 +257,7 @@ Compression = Literal["auto", "gzip", "none"]
 def check_compression(compression: str) -> None:
     """Raise ConfigError unless this is a `Compression`."""
     if compression not in get_args(Compression):
-        choices = ", ".join(repr(one) for one in get_args(Compression))
+        choices = ", ".join(repr(choice) for choice in get_args(Compression))
         raise ConfigError(f"invalid compression={compression!r}: expected one of {choices}")
 
 

@@ -252,7 +252,7 @@ class ControllerRun:
     def _stale(self) -> list[Freshness]:
         """Return the informers whose cache was last proved current more than `max_staleness` ago."""
         limit = self._options.max_staleness
-        stale = [] if limit is None else [one for core in self._cores for one in too_old(core, limit)]
+        stale = [] if limit is None else [freshness for core in self._cores for freshness in too_old(core, limit)]
         if not stale:
             self._logged_stale = False
         elif not self._logged_stale:

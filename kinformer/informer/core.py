@@ -94,11 +94,11 @@ async def leave_parts(*waves: Iterable[ProgramPart], deadline: float) -> list[Ba
 def numbered(parts: Iterable[N]) -> dict[str, N]:
     """Return informers, collections or fleets by name. The second one with a name gets a number: `"v1/pods#2"`."""
     seen: dict[str, int] = {}
-    found: dict[str, N] = {}
-    for one in parts:
-        number = seen[one.name] = seen.get(one.name, 0) + 1
-        found[one.name if number == 1 else f"{one.name}#{number}"] = one
-    return found
+    named: dict[str, N] = {}
+    for part in parts:
+        number = seen[part.name] = seen.get(part.name, 0) + 1
+        named[part.name if number == 1 else f"{part.name}#{number}"] = part
+    return named
 
 
 class CollectionCore(ProgramPart, ABC):

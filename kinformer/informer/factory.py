@@ -104,7 +104,7 @@ class SharedInformerFactory(Entered):
 
     def _parts(self) -> list[ProgramPart]:
         """Return the informers, followed by the parts that were added."""
-        return [core_of(one) for one in (*self.informers, *self._added)]
+        return [core_of(member) for member in (*self.informers, *self._added)]
 
     def _start(self) -> None:
         if self._share is not None:
@@ -132,7 +132,7 @@ class SharedInformerFactory(Entered):
     @property
     def informers(self) -> tuple[SharedInformer, ...]:
         """The informers that were requested and not released, in the order of the requests."""
-        return tuple(one.informer for one in list(self._held.values()))  # a copy: exports read this in other threads
+        return tuple(held.informer for held in list(self._held.values()))  # a copy: exports read this in other threads
 
     @property
     def whole_informers(self) -> tuple[SharedInformer, ...]:
@@ -408,7 +408,7 @@ class SharedInformerFactory(Entered):
         return sync
 
     def _refusals(self, strict: bool) -> list[Refusals]:
-        return list(dict.fromkeys(one for part in self._parts() for one in part.sync.refusals(strict)))
+        return list(dict.fromkeys(refusals for part in self._parts() for refusals in part.sync.refusals(strict)))
 
     async def _all_synced(self, handlers: bool) -> None:
         await all_of(part.synced(handlers=handlers) for part in self._parts())

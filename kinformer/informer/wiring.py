@@ -174,8 +174,8 @@ class Wiring:
         if own.decodes is not True:
             outermost = decoder = DecodingListerWatcher(outermost)
         if self._options.transform is not None:
-            known = self.indexer.get_by_key
-            outermost = transform = TransformingListerWatcher(outermost, self._options.transform, known=known)
+            cached = self.indexer.get_by_key
+            outermost = transform = TransformingListerWatcher(outermost, self._options.transform, known=cached)
         if self._compaction is not None:
             outermost = CompactingListerWatcher(outermost, self._compaction, known=self.indexer.get_by_key)
         outermost.read_paths(self.indexer.paths)
@@ -283,8 +283,8 @@ class Wiring:
             return None
         if parts.reflector.last_sync_resource_version != version:
             return None
-        found = self.indexer.list() if scope is None else self.indexer.in_namespace(scope)
-        return list(found), version
+        objects = self.indexer.list() if scope is None else self.indexer.in_namespace(scope)
+        return list(objects), version
 
     @property
     def lists_applied(self) -> bool:

@@ -107,7 +107,7 @@ def _frozen_list(items: list[object]) -> FrozenList:
         return FrozenList(items)
     if len(kinds) == 1:  # nearly always
         return FrozenList(map(_FROZEN[kinds.pop()], items))
-    return FrozenList([frozen(item) for item in items])
+    return FrozenList([frozen(element) for element in items])
 
 
 _FROZEN: dict[type, Callable[[Any], object]] = {dict: FrozenDict, list: _frozen_list}

@@ -292,12 +292,12 @@ class Reflector:
                 return await self._watch()
 
     async def _resume(self, state: Resume) -> State:
-        found = await state.load()
+        resumed = await state.load()
         first = full_list(FIRST, self._facts)
-        if found is None:
+        if resumed is None:
             return first
-        self._continuity.check.cluster = found.cluster
-        self._replace(first, found.objects, found.resource_version)
+        self._continuity.check.cluster = resumed.cluster
+        self._replace(first, resumed.objects, resumed.resource_version)
         return Watch()
 
     async def _list(self, state: List) -> State:

@@ -59,8 +59,8 @@ async def one_by_one(batches: AsyncGenerator[list[T], None]) -> AsyncGenerator[T
     """Yield the members of lists."""
     async with aclosing(batches):
         async for batch in batches:
-            for one in batch:
-                yield one
+            for member in batch:
+                yield member
 
 
 async def _pages(source: ListWatch, model: Model[object] | None) -> AsyncGenerator[list[KubeObject], None]:

@@ -65,10 +65,10 @@ class ClientVerbs(Connection):
         """
         reads_as = None if model is None else Model(model, str(resource))
         target = await target_of_key(self, "get", resource, key)
-        found = _object_in(await _send(self, target, "GET", target.path(subresource)), target)
-        if not found.key:
-            raise DecodeError(f"{target}: expected an object with a name, got {excerpt_of(found.raw)}")
-        return found if reads_as is None else reads_as.read(found)
+        obj = _object_in(await _send(self, target, "GET", target.path(subresource)), target)
+        if not obj.key:
+            raise DecodeError(f"{target}: expected an object with a name, got {excerpt_of(obj.raw)}")
+        return obj if reads_as is None else reads_as.read(obj)
 
     async def create(self, obj: object, *, subresource: str | None = None, dry_run: bool = False) -> KubeObject:
         """Create an object, and return it as the server stored it, with the model of a KubeObject that has one.

@@ -59,17 +59,17 @@ class _CachedBackend:
         """
         collection, watch, builtin = read.verb != "get", read.verb == "watch", self._codec.builtin
         try:
-            wanted = negotiate(read.headers, collection=collection, watch=watch, builtin=builtin)
-            if wanted.media == PROTOBUF:
+            accepted = negotiate(read.headers, collection=collection, watch=watch, builtin=builtin)
+            if accepted.media == PROTOBUF:
                 as_json = negotiate(read.headers, collection=collection, watch=watch, builtin=builtin, media=(JSON,))
-                wanted = as_json if as_json == wanted._replace(media=JSON) else wanted
+                accepted = as_json if as_json == accepted._replace(media=JSON) else accepted
         except StatusError as error:
             if error.code == _NOT_ACCEPTABLE:  # perhaps the server has another media type
                 raise _LeftToServer from error
             raise
-        if wanted.media != JSON or (wanted.form == "table" and not self._codec.has_table):
+        if accepted.media != JSON or (accepted.form == "table" and not self._codec.has_table):
             raise _LeftToServer
-        return wanted
+        return accepted
 
     def codec(self, wanted: Accepted) -> JSONCodec:
         """Return what encodes the objects."""

@@ -100,9 +100,9 @@ class CachedResource:
         if not self.kind:
             objects = self._core.publisher.cache
             first = next(iter(self.feed.objects.objects), None)
-            found = None if first is None else objects.get_by_key(first)
-            if found is not None:
-                self.kind = found.kind
+            obj = None if first is None else objects.get_by_key(first)
+            if obj is not None:
+                self.kind = obj.kind
             elif self._client is not None:
                 self.kind = await self._served_kind(self._client)
 

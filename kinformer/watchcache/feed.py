@@ -197,8 +197,8 @@ class Feed:
             self._settled.wake_all()
             return old
 
-        found = [obj for table in self._publisher.cache.tables() for obj in table.values()]
-        self._rebuild = Rebuild(found, _hold, commit)
+        cached = [obj for table in self._publisher.cache.tables() for obj in table.values()]
+        self._rebuild = Rebuild(cached, _hold, commit)
         self._rebuilds += 1
         self._rebuild.start()
 

@@ -43,9 +43,9 @@ class _Fields:
     def __init__(self, resource: GroupVersionResource) -> None:
         name = f"{resource.group}/{resource.resource}" if resource.group else resource.resource
         self.selects_namespace = name not in WITHOUT_NAMESPACE_LABEL
-        known = SELECTABLE[name] if name in _KINDS else {}
+        selectable = SELECTABLE[name] if name in _KINDS else {}
         self._paths: dict[str, FieldPaths] = {
-            label: paths for label, paths in known.items() if len(paths) == 1 and label not in _NO_STRINGS
+            label: paths for label, paths in selectable.items() if len(paths) == 1 and label not in _NO_STRINGS
         }
 
     def has(self, label: str) -> bool:

@@ -104,11 +104,11 @@ class StreamStore:
                     self.catch_up = ""
                 self._mark(version)
                 continue
-            found = self._events(kind, obj, version)
-            for event in found[:-1]:
+            told = self._events(kind, obj, version)
+            for event in told[:-1]:
                 self._queue.append((event, ""))
-            if found:
-                self._queue.append((found[-1], version))
+            if told:
+                self._queue.append((told[-1], version))
             else:
                 self._mark(version)
         self._readers.wake()
@@ -245,8 +245,8 @@ class StreamStore:
                 self._read()
                 return event
             else:
-                for one in entry:
-                    return PAUSE if one is None else one
+                for event_or_pause in entry:
+                    return PAUSE if event_or_pause is None else event_or_pause
                 queue.popleft()
                 self._differs = False
         self._read()

@@ -308,9 +308,9 @@ class EntryDecoder:
         Raises:
             ConfigError: A path is invalid.
         """
-        wanted = DocumentReader((*self.fast.documents.paths, *paths))
-        if wanted.paths != self.fast.documents.paths:
-            self.fast.documents = wanted
+        documents = DocumentReader((*self.fast.documents.paths, *paths))
+        if documents.paths != self.fast.documents.paths:
+            self.fast.documents = documents
 
     def keep(self, obj: KubeObject) -> KubeObject:
         """Convert an existing object to the form in which this decoder keeps objects."""
@@ -327,11 +327,11 @@ class EntryDecoder:
 
     def _refuse_deep_event(self, data: bytes, error: RecursionError) -> None:
         """Raise PoisonObjectError if the object of this event is nested too deeply."""
-        found = dict(members(data))
-        kind = found.get(b"type", b"").strip(b'"').decode(errors="replace")
+        fields = dict(members(data))
+        kind = fields.get(b"type", b"").strip(b'"').decode(errors="replace")
         if kind in ("ADDED", "MODIFIED", "DELETED"):
             try:
-                self._refuse_deep(found.get(b"object", b""), error)
+                self._refuse_deep(fields.get(b"object", b""), error)
             except PoisonObjectError as poison:
                 poison.type = kind
                 raise
@@ -339,8 +339,8 @@ class EntryDecoder:
     def _refuse_deep(self, raw: bytes, error: RecursionError) -> NoReturn:
         name, namespace, version = identity_of(raw)  # raises DecodeError unless this is exactly one object
         self.errors += 1
-        found = dict(members(raw))
-        kind, api_version = (found.get(field, b"").strip(b'"').decode(errors="replace") for field in _TYPE)
+        fields = dict(members(raw))
+        kind, api_version = (fields.get(field, b"").strip(b'"').decode(errors="replace") for field in _TYPE)
         key = self._poison_key(kind, api_version, namespace, name)
         raise PoisonObjectError(
             f"object is nested too deeply: {excerpt_of(raw)}", key=key, resource_version=version

@@ -90,11 +90,11 @@ UNKNOWN = ObjectPrefix(b"", "", "", 0, {})
 
 
 def _line_prefixes(text: bytes, brace: int) -> dict[int, LinePrefix]:
-    found = {}
+    prefixes = {}
     for kind in ("ADDED", "MODIFIED", "DELETED"):
         before = b'{"type":"%s","object":' % kind.encode()
-        found[ord(kind[0])] = LinePrefix(kind, before + text, len(before), len(before) + brace)
-    return found
+        prefixes[ord(kind[0])] = LinePrefix(kind, before + text, len(before), len(before) + brace)
+    return prefixes
 
 
 def managed_fields_at(data: bytes, metadata: int, end: int) -> int:
@@ -109,8 +109,8 @@ def managed_fields_at(data: bytes, metadata: int, end: int) -> int:
         if value < 0 or data[value - _LENGTH : value] == MANAGED_FIELDS:
             return value
         value = data.find(b"[", value + 1, end)
-    found = data.find(MANAGED_FIELDS, metadata, end)
-    return found if found < 0 else found + _LENGTH
+    offset = data.find(MANAGED_FIELDS, metadata, end)
+    return offset if offset < 0 else offset + _LENGTH
 
 
 def without_managed_fields(raw: bytes, metadata: int, fields: bytes, stamp: bytes) -> bytes:

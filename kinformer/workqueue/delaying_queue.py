@@ -67,11 +67,11 @@ class DelayingQueue(WorkQueue[K]):
         self._schedule(key, self._now() + delay, priority)
 
     def _schedule(self, key: K, when: float, priority: int) -> None:
-        known = self._delayed.get(key)
-        if known is not None:
-            priority = max(priority, known[1])
-            if known[0] <= when:
-                self._delayed[key] = (known[0], priority)
+        delayed = self._delayed.get(key)
+        if delayed is not None:
+            priority = max(priority, delayed[1])
+            if delayed[0] <= when:
+                self._delayed[key] = (delayed[0], priority)
                 return
         self._delayed[key] = (when, priority)
         heapq.heappush(self._heap, (when, next(self._order), key))
@@ -112,8 +112,8 @@ class DelayingQueue(WorkQueue[K]):
         heap = self._heap
         while heap:
             when, _, key = heap[0]
-            known = self._delayed.get(key)
-            if known is None or known[0] != when:
+            delayed = self._delayed.get(key)
+            if delayed is None or delayed[0] != when:
                 heapq.heappop(heap)  # replaced by an earlier delay, or dropped
                 continue
             if when > now:
@@ -126,7 +126,7 @@ class DelayingQueue(WorkQueue[K]):
                 return
             heapq.heappop(heap)
             del self._delayed[key]
-            self._enqueue(key, known[1])
+            self._enqueue(key, delayed[1])
 
     # --- shutting down --------------------------------------------------------------------------------------
 

@@ -67,7 +67,7 @@ class Selector:
         # Cached in the object, because the next list and every watcher need the same fields.
         if stored.fields is None:
             stored.fields = {}
-        found = stored.fields.get(label)
-        if found is None:
-            found = stored.fields[label] = self._fields.read(stored, label)
-        return found
+        value = stored.fields.get(label)
+        if value is None:
+            value = stored.fields[label] = self._fields.read(stored, label)
+        return value

@@ -101,20 +101,20 @@ class _LabelParser:
             return lambda labels: key in labels
         operator = self._take()
         if operator in ("in", "notin"):
-            wanted = self._values()
+            values = self._values()
         elif operator in ("=", "==", "!=", ">", "<"):
-            wanted = {self._value()}
+            values = {self._value()}
         else:
             raise _SyntaxError(f"found '{operator}', expected: {_OPERATORS}")
-        compare = _comparison(key, operator, *wanted) if operator in (">", "<") else None
-        for index, value in enumerate(sorted(wanted)):
+        compare = _comparison(key, operator, *values) if operator in (">", "<") else None
+        for index, value in enumerate(sorted(values)):
             if errors := label_value(value):
                 raise _SyntaxError(f"values[{index}][{key}]: Invalid value: {quoted(value)}: {'; '.join(errors)}")
         if compare is not None:
             return compare
         if operator in ("notin", "!="):
-            return lambda labels: labels.get(key) not in wanted
-        return lambda labels: labels.get(key) in wanted
+            return lambda labels: labels.get(key) not in values
+        return lambda labels: labels.get(key) in values
 
     def _value(self) -> str:
         if self._peek() in (_END, ","):
@@ -129,22 +129,22 @@ class _LabelParser:
         if opening != "(":
             raise _SyntaxError(f"found '{opening}' expected: '('")
         values: set[str] = set()
-        wanted = True  # a value may follow. An empty one counts, as upstream
+        may_follow = True  # a value may follow. An empty one counts, as upstream
         while True:
             token = self._take()
             if token == ")":
-                if wanted:
+                if may_follow:
                     values.add("")
                 return values
             if token == ",":
-                if wanted:
+                if may_follow:
                     values.add("")
-                wanted = True
-            elif _is_word(token) and wanted:
+                may_follow = True
+            elif _is_word(token) and may_follow:
                 values.add(token)
-                wanted = False
+                may_follow = False
             else:
-                after = "',' or ')'" if not wanted else "',', ')' or identifier"
+                after = "',' or ')'" if not may_follow else "',', ')' or identifier"
                 raise _SyntaxError(f"found '{token}', expected: {after}")
 
 

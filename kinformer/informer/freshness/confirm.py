@@ -35,8 +35,8 @@ async def confirmed(
     def objects(scope: str | None = None) -> list[KubeObject[M]]:
         if name is None:
             return list(lister.list(selector, namespace=scope or namespace))
-        found = lister.get(name, namespace=namespace or "")
-        return [found] if found is not None and selector.matches(found.labels) else []
+        obj = lister.get(name, namespace=namespace or "")
+        return [obj] if obj is not None and selector.matches(obj.labels) else []
 
     objects()  # raises for a name without a namespace
     if core.parts.chosen is None:

@@ -171,4 +171,4 @@ def too_old(core: CollectionCore, max_staleness: float) -> list[Freshness]:
     behind: list[Freshness] = [root.freshness for root in core.roots() if not root.is_absent]
     for freshness in behind:
         freshness.keep(max_staleness)
-    return [one for one in behind if one.staleness is None or one.staleness > max_staleness]
+    return [freshness for freshness in behind if freshness.staleness is None or freshness.staleness > max_staleness]

@@ -48,16 +48,16 @@ class CacheComparison:
     """A list of identities that the server has, compared with the cache.
 
     Args:
-        found: The selected objects on the server.
+        listed: The selected objects on the server.
         cached: Returns the cached object with a key.
 
     Attributes:
         lacking: The keys whose cached state is older than the list.
     """
 
-    def __init__(self, found: MetadataList, cached: Callable[[str], KubeObject | None]) -> None:
-        self.version = found.resource_version
-        self._listed = {obj.key: obj for obj in found.objects}
+    def __init__(self, listed: MetadataList, cached: Callable[[str], KubeObject | None]) -> None:
+        self.version = listed.resource_version
+        self._listed = {obj.key: obj for obj in listed.objects}
         self._cached = cached
         self.lacking: list[str] = []
 
@@ -92,18 +92,18 @@ class CacheComparison:
         return f"{key} (version {listed.resource_version} on the server, {held} in the cache)"
 
 
-def _is_older(one: str, other: str) -> bool:
+def _is_older(version: str, other: str) -> bool:
     """True if a version is certainly or, for versions that are no numbers, possibly older than another."""
     try:
-        return compare_resource_versions(one, other) < 0
+        return compare_resource_versions(version, other) < 0
     except ValueError:
-        return one != other
+        return version != other
 
 
-def _is_newer(one: str, other: str) -> bool:
+def _is_newer(version: str, other: str) -> bool:
     """True if a version is certainly newer than another. Of versions that are not numbers, none is certainly newer."""
     try:
-        return compare_resource_versions(one, other) > 0
+        return compare_resource_versions(version, other) > 0
     except ValueError:
         return False
 
@@ -195,12 +195,12 @@ class ScopeProof:
                 await self._applied.moved(self._scope)
             tip = await self._verified_tip(before)
             self._wanted = tip.resource_version
-            wanted = _number(tip.resource_version)
-            if wanted is None:
+            target = _number(tip.resource_version)
+            if target is None:
                 while self._applied.current[self._scope] != tip.resource_version:
                     await self._applied.moved(self._scope)
                 return
-            await self._reach(wanted, self._prove_quiet(wanted, _BUSY, _LATE))
+            await self._reach(target, self._prove_quiet(target, _BUSY, _LATE))
         finally:
             self._wanted = None
 
@@ -318,15 +318,15 @@ class ScopeProof:
             KinformerError, OSError: A request failed.
         """
         while True:
-            found = None
+            listed = None
             if not self._reflector.polling.is_on:
-                found = await self._source.list_metadata(
+                listed = await self._source.list_metadata(
                     selection.namespace, name=selection.name, label_selector=selection.label_selector
                 )
-            if found is None:
+            if listed is None:
                 await self.prove()
                 return
-            selection.comparisons[self._scope] = comparison = CacheComparison(found, selection.cached)
+            selection.comparisons[self._scope] = comparison = CacheComparison(listed, selection.cached)
             try:
                 async with asyncio.timeout(_LATE):
                     while not comparison.compare(selection.objects(self._scope)):
@@ -338,5 +338,5 @@ class ScopeProof:
                 # What has been deleted since is not on the next list. What the next has too will come with a full list,
                 # unless it cannot be decoded or a transform leaves it out.
                 # Versions that are not numbers cannot be requested: the watch has to bring what lacks.
-                if _number(found.resource_version) is not None:
-                    self._reflector.refresh(found.resource_version)
+                if _number(listed.resource_version) is not None:
+                    self._reflector.refresh(listed.resource_version)

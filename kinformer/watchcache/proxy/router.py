@@ -70,7 +70,7 @@ class Router:
     def __init__(
         self, served: Sequence[Served], forwarder: Forwarder, *, hosts: AllowedHosts, figures: ProxyFigures
     ) -> None:
-        self._served = {(one.resource.group, one.resource.version, one.resource.name): one for one in served}
+        self._served = {(api.resource.group, api.resource.version, api.resource.name): api for api in served}
         self._forwarder = forwarder
         self._hosts = hosts
         self._figures = figures

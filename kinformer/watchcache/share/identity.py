@@ -118,9 +118,9 @@ class IdentityCheck:
         self._asked = asyncio.get_running_loop().time()
         self._doubted.clear()
         credentials = await self._present()
-        found = await Account.of(self._client)
+        account = await Account.of(self._client)
         self._credentials = credentials
-        return found
+        return account
 
     async def changed(self, known: Account) -> Account:
         """Wait until the identity is another one than `known`, and return it. While the server cannot tell, it stays.
@@ -136,12 +136,12 @@ class IdentityCheck:
                 if not (self._doubted.is_set() or now() - self._asked >= _ASK or await self._have_changed()):
                     continue
                 await asyncio.sleep(max(0.0, self._asked + _AGAIN - now()))
-                found = await self.ask()
+                account = await self.ask()
             except (KinformerError, OSError, UnreachableError):
                 self._doubted.set()
                 continue
-            if found.refusal(known):
-                return found
+            if account.refusal(known):
+                return account
 
     async def _have_changed(self) -> bool:
         return await self._present() != self._credentials

@@ -231,8 +231,8 @@ class KeptCaches:
 
     def down(self) -> list[str]:
         """Return the tokens of the caches that do not follow the server at present, and `LOST` if it is not reached."""
-        found = [key.token for key, making in self._kept.items() if not _is_live(making)]
-        return [*found, LOST] if any(map(_has_lost_server, self._kept.values())) else found
+        tokens = [key.token for key, making in self._kept.items() if not _is_live(making)]
+        return [*tokens, LOST] if any(map(_has_lost_server, self._kept.values())) else tokens
 
     @asynccontextmanager
     async def using(self, key: SourceKey) -> AsyncIterator[Kept]:

@@ -42,10 +42,10 @@ if hasattr(os, "register_at_fork"):
 def _is_at(path: Path, descriptor: int) -> bool:
     """Return True if an open file is the one at a path."""
     try:
-        found = path.stat(follow_symlinks=False)
+        status = path.stat(follow_symlinks=False)
     except FileNotFoundError:
         return False
-    return os.path.samestat(found, os.fstat(descriptor))
+    return os.path.samestat(status, os.fstat(descriptor))
 
 
 class HolderLock:

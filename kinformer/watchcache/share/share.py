@@ -408,8 +408,8 @@ class Share:
         own = [source for source in self._sources if source.key == key and source.has_listed]
         for within in (0.0, _SEED):
             for source in own:
-                if (found := await source.state(within)) is not None:
-                    return found
+                if (state := await source.state(within)) is not None:
+                    return state
         return None
 
     def _crashed(self, task: str, error: BaseException) -> None:

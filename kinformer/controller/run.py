@@ -257,11 +257,8 @@ class ControllerRun:
             self._logged_stale = False
         elif not self._logged_stale:
             self._logged_stale = True
-            message, names = (
-                "controller %s: reconciles wait, because a cache may be stale: %s",
-                ", ".join(map(str, stale)),
-            )
-            log.warning(message, self._name, names, resource=self._resource, reason="stale")
+            message = "controller %s: reconciles wait, because a cache may be stale: %s"
+            log.warning(message, self._name, ", ".join(map(str, stale)), resource=self._resource, reason="stale")
         return stale
 
     async def _wait_for_fresh(self, key: str, stale: Sequence[Freshness]) -> None:

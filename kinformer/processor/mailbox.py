@@ -19,9 +19,9 @@ from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.clock import UserFunction, YieldBudget
 from kinformer._runtime.waiters import Latch
 from kinformer.objects.object import KubeObject
-from kinformer.processor.folded_calls import ADD, DELETE, SYNC, UPDATE, EventType, FoldedCalls, Notification
+from kinformer.processor.folded_calls import ADD, DELETE, SYNC, UPDATE, Delivery, EventType, FoldedCalls, Notification
 
-__all__ = ["ADD", "DELETE", "SYNC", "UPDATE", "EventType", "Mailbox", "Notification", "Receiver", "deliver"]
+__all__ = ["ADD", "DELETE", "SYNC", "UPDATE", "Delivery", "EventType", "Mailbox", "Notification", "Receiver", "deliver"]
 
 Filter = Callable[[KubeObject], object]
 
@@ -167,7 +167,7 @@ class Mailbox:
             for obj in self._replays[0]:
                 self._replay_left -= 1
                 if self._filter is None or self._passes(obj):
-                    return (ADD, obj.key, None, obj, True)
+                    return (ADD, obj.key, None, obj, True)  # plain: see `Notification`
                 self._initial_finished()
                 if self.budget.exhausted():
                     return None
@@ -181,7 +181,8 @@ class Mailbox:
 
     def finished(self, call: Notification) -> None:
         """Record that the reader is done with `call`, whether or not it succeeded."""
-        if call[4] and call[0] == ADD:
+        kind, _, _, _, is_initial = call
+        if is_initial and kind == ADD:
             self._initial_finished()
 
     def wait(self) -> Awaitable[None]:
@@ -255,9 +256,9 @@ class Mailbox:
         if was and is_now:
             return call
         if is_now:
-            return (ADD, key, None, new, False)
+            return Delivery(ADD, key, None, new, False)
         if was:
-            return (DELETE, key, old, old, False)
+            return Delivery(DELETE, key, old, old, False)
         return None
 
     def _fold(self, batch: Sequence[Notification]) -> None:

@@ -165,6 +165,7 @@ class Processor(Publisher):
         """Apply events to the cache, and append the resulting calls.
 
         A new uid under a known name means that a delete was missed, so the last state of the old object is unknown.
+        The calls are plain tuples, as here and in the other loops each is built once per change: see `Notification`.
         """
         advance = self._indexer.advance
         for kind, obj in events:

@@ -15,7 +15,7 @@ import anyio.to_thread
 from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.logs import get_logger
 from kinformer.processor.handler import Handler, HandlerRunner
-from kinformer.processor.mailbox import Mailbox, Notification
+from kinformer.processor.mailbox import Delivery, Mailbox, Notification
 
 __all__ = ["ThreadRunner"]
 
@@ -128,7 +128,7 @@ class ThreadRunner(HandlerRunner):
         for seconds, error in made:
             call = taken.popleft()
             if error is not None:
-                self._failed(call, error)
+                self._failed(Delivery._make(call), error)
             self.mailbox.finished(call)
             if self.observe is not None:
                 self.observe(seconds)

@@ -143,7 +143,7 @@ class Feed:
                     continue
                 revision = _number(obj.resource_version)
                 if (kind == DELETE and flag) or revision <= objects.revision:
-                    self._take_all(max(_number(call[3].resource_version) for call in batch))
+                    self._take_all(max(_number(new.resource_version) for _, _, _, new, _ in batch))
                     return
                 held = Held.of(obj, revision)
                 change = objects.remove(held) if kind == DELETE else objects.put(held)

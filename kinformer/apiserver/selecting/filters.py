@@ -42,9 +42,8 @@ class Selector:
             else:
                 raise fields.refusal(label)
         self.shards = options.shards
-        self.selects = bool(
-            self._labels or self._field_terms or self._metadata_terms or self.shards
-        )  # selects by more than the namespace
+        # True if it selects by more than the namespace.
+        self.selects = bool(self._labels or self._field_terms or self._metadata_terms or self.shards)
         self.everything = not self.selects and not namespace
 
     def matches(self, stored: Stored) -> bool:

@@ -238,6 +238,7 @@ class IndexFork(Index[ObjectT]):
     def __init__(self, origin: Index[ObjectT]) -> None:
         self.origin = origin
         self.function = origin.function
+        # Shared with the origin, until the first change of each copies it.
         self.buckets = origin.buckets
         self._filed = origin._filed
         self._copies = TableCopies()

@@ -60,6 +60,7 @@ class Indexer(Store[ObjectT]):
         self, key_func: Callable[[ObjectT], str] = meta_namespace_key, indexers: Indexers[ObjectT] | None = None
     ) -> None:
         super().__init__(key_func)
+        # Writes change it in place. A rebuild or a new index replaces it. All other attributes are the writer's own.
         self._state = IndexerState(new_partitions(), {}, LabelGroups())
         self._building: dict[str, Index[ObjectT]] = {}
         # All indexes, and the ones that file a KubeObject: the index by namespace leaves these to the label groups.

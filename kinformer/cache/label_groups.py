@@ -66,8 +66,9 @@ class LabelGroups(Generic[ObjectT]):
     __slots__ = ("_changes", "_others", "spaces")
 
     def __init__(self) -> None:
+        # Only the cache's writer changes these three.
         self.spaces: Table[str, _Space[ObjectT]] = {}
-        self._others = 0
+        self._others = 0  # objects in no group
         # A sequence number, odd while an object moves between groups. If it changes during a read in another thread,
         # the groups or their members have changed, so the reader reads again. (Without the GIL, the indexer's
         # `exclusive` methods keep readers and the writer apart.)
@@ -186,6 +187,7 @@ class LabelGroupsFork(LabelGroups[ObjectT]):
         self.origin = origin
         # By namespace and id of the labels: the members of groups that this fork has copied or created.
         self._own_members: dict[str, dict[int, dict[str, ObjectT]]] = {}
+        # Shared with the origin, until the first change copies it.
         self.spaces = origin.spaces
         self._others = origin._others
         self._changes = 0

@@ -127,6 +127,7 @@ class Store(Generic[ObjectT]):
     def __init__(self, key_func: KeyFunc[ObjectT] = meta_namespace_key) -> None:
         check_callback(key_func, "key_func", "obj", type(self).__name__, plain=True)
         self._key_func = key_func
+        # A write changes the state in place, and `replace` puts another one in its place. Only the writer does either.
         self._state: StoreState[ObjectT] = StoreState(new_partitions())
         self._resource_version = ""
         self._exclusion = exclusion()

@@ -58,6 +58,7 @@ class Connection:
     def __init__(self, **options: Unpack[ClientKeywords]) -> None:
         self._options = ClientOptions(**options)
         self._load: Callable[[], Awaitable[ConnectionSettings]] = in_thread(load_default)
+        # Set on entering. Leaving closes the transport, and forgets the bridge, which is made on first use.
         self._connection: ConnectionSettings | None = None
         self._transport: Transport | None = None
         self._sender = Sender("", None, None)

@@ -59,6 +59,7 @@ class TLSMaterials:
     def __init__(self, connection: ConnectionSettings) -> None:
         self._tls = connection.tls
         self._credential = connection.credential
+        # `build` sets these, and `reload` replaces the second, in a thread and under the lock.
         self._context: _Context | None = None
         self._loaded: tuple[tuple[bytes, bytes] | None, tuple[_Stamp, ...]] | None = None
         self._loading = threading.Lock()

@@ -92,6 +92,7 @@ class InformerCore(CollectionCore):
         self.freshness = Freshness(
             name, lambda: self.parts.proofs, self.namespaces_proved, self.tasks, self.publisher.synced.wait
         )
+        # Set on entering. A namespace that joins adds a task to the first.
         self._feeding: list[asyncio.Task[None]] = []
         self._processing: asyncio.Task[None] | None = None
 

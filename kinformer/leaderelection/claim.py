@@ -27,7 +27,7 @@ class Claim:
 
     def __init__(self) -> None:
         self.is_open = False
-        self._writing: asyncio.Task[Written] | None = None
+        self._writing: asyncio.Task[Written] | None = None  # the last write, which may outlive its caller
 
     async def write(self, call: Coro[Written], name: str) -> Written:
         """Make a write, in a task of its own. Cancelling the caller does not cancel it, because it may be done already.

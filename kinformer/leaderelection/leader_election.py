@@ -142,7 +142,8 @@ class LeaderElector:
         self._clock = clock
         self._observation = LeaseObservation(self._options.lease_duration)
         self._own_renewals = OwnRenewals(self.identity)
-        self._term: _Term | None = None
+        # `leading` and the methods that it calls change what follows.
+        self._term: _Term | None = None  # while it leads
         self._state = "idle"
         self._last_contact = -math.inf
         self._error: BaseException | None = None

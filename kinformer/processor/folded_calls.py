@@ -72,8 +72,9 @@ class FoldedCalls:
         self.active = False
         self.coalesced = 0
         self._limit = limit
+        # The processor puts calls in and the reader takes them, on one event loop. Folding changes a call in its place.
         self._waiting: deque[_PendingCall] = deque()
-        self._newest: dict[str, _PendingCall] = {}
+        self._newest: dict[str, _PendingCall] = {}  # by key
         self._folded_away = 0  # entries of `_waiting` without a call
 
     def __len__(self) -> int:

@@ -98,12 +98,13 @@ class Mailbox:
         self.held = 0
         self.budget = YieldBudget()
         self.filtering: UserFunction | None = None
+        # The processor's side adds to what follows, and the reader's side takes from it. Both are on one event loop.
         self._folded = FoldedCalls(self.queue_size)
         self._replays: deque[Iterator[KubeObject]] = deque()
-        self._replay_left = 0
+        self._replay_left = 0  # objects of replays that have not been handed out
         self._initial_left = 0  # initial adds that have been put or replayed, and are not finished
         self._upstream_synced = False
-        self._waiter: asyncio.Future[None] | None = None
+        self._waiter: asyncio.Future[None] | None = None  # of the reader, which may be done
         self._synced = Latch()
 
     # --- the processor's side -----------------------------------------------------------------

@@ -37,6 +37,9 @@ _ITEMS = 16  # items of a list between two looks, as `_QUICK`. A path that is no
 class Processor(Publisher):
     """The only writer of an informer's cache and of its mailboxes.
 
+    Its state changes in the informer's processor task, and in `apply_now`, which the queue calls only while that task
+    waits.
+
     Args:
         indexer: The cache.
         scopes: The namespaces whose first lists complete the cache, or `(None,)` for a single source.

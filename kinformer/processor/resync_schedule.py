@@ -30,9 +30,9 @@ class ResyncSchedule:
 
     def __init__(self, resync: Callable[[], None]) -> None:
         self._resync = resync
-        self._periods: list[_Period] = []
-        self._due: list[Mailbox] = []
-        self._changed: asyncio.Event | None = None
+        self._periods: list[_Period] = []  # changed by `add` and `remove`
+        self._due: list[Mailbox] = []  # `run` appends, and the processor takes them all
+        self._changed: asyncio.Event | None = None  # wakes `run`, which makes it
 
     def add(self, mailbox: Mailbox, period: float) -> None:
         """Replay the cache to `mailbox` every `period` seconds, or never if it is 0."""

@@ -55,6 +55,7 @@ class ThreadRunner(HandlerRunner):
     ) -> None:
         super().__init__(handler, mailbox, on_error, resource=resource)
         self._limiter = limiter
+        # The worker thread sets the first, and the task the second, which the thread reads before each call.
         self._thread: int | None = None  # the thread that is making a call
         self._abandoned = False
 

@@ -78,6 +78,8 @@ class AtomicDeltaFIFO:
     waits and nothing is queued, a batch of events skips the queue: `direct` is called with it in the same step.
     This keeps the order, and saves the wake-up of a task for a single event.
 
+    The writers append entries, and the consumer takes them. All of it happens on one event loop, so nothing is locked.
+
     Args:
         known: Returns the cached object with a key, or None. Reflectors call it, so that a relist holds no second copy
             of an object.

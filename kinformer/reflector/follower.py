@@ -39,6 +39,9 @@ _type_of = itemgetter(0)
 class Follower:
     """Opens streams, writes their events to the store, and keeps the version that the store has reached.
 
+    Its state changes in the reflector's task, and in the callbacks of a source that pushes events (`_taking`), between
+    two steps of that task. The reflector counts `short_watches`.
+
     Args:
         source: The source of the streams.
         store: The store to write to.

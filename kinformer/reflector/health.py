@@ -75,7 +75,8 @@ class InformerHealth:
 class HealthRecord:
     """A reflector's mutable record of its health.
 
-    Its fields are plain attributes, because `last_event` is written once per batch. Times are on the loop's clock.
+    Its fields are plain attributes, because `last_event` is written once per batch. Times are on the loop's clock. The
+    reflector and its `Follower` write them, on the event loop. Any thread reads them, through `snapshot`.
 
     Args:
         poll: Seconds between the lists of a resource that is polled, or None if it is watched.

@@ -236,6 +236,7 @@ class Delays:
         self._initial = backoff.initial
         self._failures = backoff.start()
         self._short_watches = backoff.start()
+        # `after` changes these two. It and the other methods advance the sequences, or begin them anew.
         self._was_silent = False
         self._refusals = 0  # in a row
 

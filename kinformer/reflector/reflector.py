@@ -132,7 +132,7 @@ class Reflector:
         self._plan = RelistPlan(self._options, watch_list=source.supports_watch_list, now=SYSTEM.loop)
         self._delays = Delays(self._options.backoff or Backoff())
         self._state: State = full_list(FIRST, self._facts) if resume is None else Resume(resume)
-        self._collecting: ListRun | InitialEvents | None = None  # the full list in progress
+        self._collecting: ListRun | InitialEvents | None = None  # the full list. Only `run` changes these two
 
     @property
     def last_sync_resource_version(self) -> str:

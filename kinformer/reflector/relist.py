@@ -69,7 +69,7 @@ class ListRun:
         self._on_late = on_late
         self._idle_timeout = options.idle_timeout
         self._budget = YieldBudget(clock=clock)
-        self._items: ChunkedList[object] = ChunkedList()
+        self._items: ChunkedList[object] = ChunkedList()  # `_take` fills it, and `collect` returns it
         self.page = 0
         self.received = 0
 
@@ -190,8 +190,8 @@ class RelistPlan:
         self.stood_still = False
         self.wanted: str | None = None
         self._page_size = options.page_size
-        self._came_in_pages = False
-        self._wanted_when_asked: str | None = None
+        self._came_in_pages = False  # set by `pages`, for good
+        self._wanted_when_asked: str | None = None  # `wanted` at the last `ask`: another task may want more meanwhile
 
     def facts(self, stream_errors: int) -> Facts:
         """Return the facts of a transition, with the server errors of watches since the last new version."""

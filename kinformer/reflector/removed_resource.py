@@ -55,9 +55,9 @@ class RemovedResourceCheck:
         self._is_builtin = _is_builtin(source.resource)
         self._cluster = cluster
         self._timeout = timeout
-        self._since: float | None = None
+        self._since: float | None = None  # the time since which it has been lacking. `over` resets it
         self._lacking: str | None = None  # the cluster that lacked it since then
-        self._proved = False
+        self._proved = False  # True once the store was emptied, or is about to be
 
     def delay_after(self, error: Exception, seconds: float) -> float:
         """Return the delay after an error: `seconds`, after a 404 at most until the question that decides."""

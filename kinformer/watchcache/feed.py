@@ -94,8 +94,9 @@ class Feed:
         self.objects = self.storage.collection("objects")
         self.error: BaseException | None = None
         self._settled = WaiterQueue()
+        # `put` changes the storage, and so does a rebuild, which goes on in slices of the event loop.
         self._rebuild: Rebuild | None = None
-        self._rebuilds = 0
+        self._rebuilds = 0  # how many have begun
         self._behind: list[Sequence[Notification]] = []  # changes that came during a rebuild
 
     def start(self) -> None:

@@ -34,10 +34,11 @@ class DelayingQueue(WorkQueue[K]):
     def __init__(self, *, name: str | None = None, metrics: Metrics | None = None, ageing: float = 10.0) -> None:
         super().__init__(name=name, metrics=metrics, ageing=ageing)
         self._delayed: dict[K, tuple[float, int]] = {}  # time on the loop's clock, and priority
+        # Entries of the heap are not removed when a delay is replaced or dropped, but skipped when they are due.
         self._heap: list[tuple[float, int, K]] = []
         self._order = itertools.count()
         self._timer: asyncio.TimerHandle | asyncio.Handle | None = None
-        self._timer_at = math.inf
+        self._timer_at = math.inf  # the time of `_timer`, or -inf while due keys are queued in slices
         self._has_loop = False
         self._waits_for_delayed = False
 

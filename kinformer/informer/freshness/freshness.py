@@ -53,10 +53,10 @@ class Freshness:
         self._tasks = tasks
         self._synced = synced
         self._flight = SingleFlight(self._prove, joins_running=False)
-        self._sent: _Moment | None = None
+        self._sent: _Moment | None = None  # when the newest proof was requested
         self._proved = WaiterQueue()
-        self._max_staleness: float | None = None
-        self._keeping: asyncio.Task[None] | None = None
+        self._max_staleness: float | None = None  # the smallest that was asked for. `keep` reduces it
+        self._keeping: asyncio.Task[None] | None = None  # proves regularly, once there is such an age
         self._has_started = False
 
     @property

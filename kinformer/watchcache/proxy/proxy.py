@@ -93,6 +93,7 @@ class Proxy:
             )
         # No web page reaches a unix socket, whose clients send any name.
         self._hosts = AllowedHosts(allowed_hosts if self._path is None else ["*"], own=self._host)
+        # Set on entering.
         self._listener: HTTPListener | None = None
         self._served: tuple[Served, ...] = ()
         self._stack = AsyncExitStack()

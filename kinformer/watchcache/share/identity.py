@@ -105,8 +105,8 @@ class IdentityCheck:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._credentials = ""
-        self._asked = 0.0
+        self._credentials = ""  # a digest of those at the last answer
+        self._asked = 0.0  # the time of the last question
         self._doubted = asyncio.Event()
 
     def doubt(self) -> None:

@@ -65,7 +65,7 @@ class _WholeSource(ListerWatcherWrapper):
 
     def __init__(self, inner: ListerWatcher, state: CacheState | None, cluster: str) -> None:
         super().__init__(inner)
-        self._state = state
+        self._state = state  # None once it was passed on as the first list
         self._taken = ""  # the version of the state, until the server has proved that it has reached it
         self._cluster = cluster
         self._resumes = state is not None

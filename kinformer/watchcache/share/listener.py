@@ -85,8 +85,8 @@ class HolderSocket:
         self._identity = identity
         self._caches = caches
         self._on_refused = on_refused
-        self._inode: tuple[int, int] | None = None
-        self._handling: set[asyncio.Task[object]] = set()
+        self._inode: tuple[int, int] | None = None  # of the socket, from `start` on
+        self._handling: set[asyncio.Task[object]] = set()  # of the requests that are being answered
         self._is_closing = False
         connections = Connections(most=_CONNECTIONS, share=0.5, unread=None)
         self._listener = HTTPListener(web.Server(self._handle, **server_options()), connections)

@@ -57,7 +57,7 @@ class HolderLock:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._descriptor = -1
+        self._descriptor = -1  # of the open file, while the lock is held
         self._forget: Callable[[], None] = lambda: None
 
     @property

@@ -36,7 +36,7 @@ _decode_down: Callable[[bytes], list[str]] = bounded(msgspec.json.Decoder(list[s
 
 
 class Session:
-    """An open session.
+    """An open session. `begin` sets `holder`, and each heartbeat the other attributes.
 
     Attributes:
         holder: The process id of the holder, as it sees itself.

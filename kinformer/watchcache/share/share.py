@@ -73,12 +73,12 @@ class Share:
         self._tasks = Tasks(self._crashed)
         self._told = LogOnce()
         self._client: Client | None = None
-        self._identity: Account | None = None
+        self._identity: Account | None = None  # None until the server has said it
         self._state: State = Seeking()
         self._changed = asyncio.Event()  # set at the next state, and then replaced
         self._sources: WeakSet[SharedSource] = WeakSet()  # of the informers that exist
-        self._may_seed = True
-        self._began = 0.0
+        self._may_seed = True  # False for good once the user has changed
+        self._began = 0.0  # the time of `begin`
         self._alone_from = 0.0  # the time from which a holder that cannot be reached is no longer waited for
 
     def __repr__(self) -> str:

@@ -181,8 +181,8 @@ class SharedSource(ListerWatcherWrapper):
         self.state = state
         self.has_listed = False
         self._routes = routes
-        self._paths: list[str] = []
-        self._at_holder: ListWatch | None = None
+        self._paths: list[str] = []  # `read_paths` adds to them
+        self._at_holder: ListWatch | None = None  # the source at the last holder that was asked
 
     @property
     def key(self) -> SourceKey:

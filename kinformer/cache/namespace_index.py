@@ -21,7 +21,7 @@ NAMESPACE_INDEX = "namespace"
 """The name of the index that an informer's cache always has (client-go, tools/cache/index.go: `NamespaceIndex`)."""
 
 
-def meta_namespace_index_func(obj: Any) -> list[str]:  # Any: as `meta_namespace_key`
+def meta_namespace_index_func(obj: Any) -> list[str]:  # any object, as in `meta_namespace_key`
     """Return the namespace of an object as its only value, or `""` if it is cluster-scoped.
 
     Accepts the same objects as `meta_namespace_key`, except tombstones. Upstream: client-go, tools/cache/index.go,

@@ -142,7 +142,7 @@ def _order(value: object) -> tuple[int, int | float | str]:
 
 
 def _cursor(place: Place) -> str:
-    return base64.urlsafe_b64encode(json.dumps(place).encode()).decode().rstrip("=")  # json takes inf
+    return base64.urlsafe_b64encode(json.dumps(place).encode()).decode().rstrip("=")  # msgspec writes inf as null
 
 
 def _place(cursor: str) -> Place:

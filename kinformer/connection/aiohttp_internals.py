@@ -219,7 +219,7 @@ def _has_tls(transport: asyncio.Transport) -> bool:
 def json_body(request: aiohttp.ClientRequest) -> object:
     """Return the decoded body of a request sent as str or bytes, or None if it has no JSON body."""
     body = request.body
-    if not isinstance(body, BytesPayload):  # also used for str
+    if not isinstance(body, BytesPayload):  # aiohttp makes one from str too
         return None
     try:
         return cast("object", msgspec.json.decode(body.decode()))

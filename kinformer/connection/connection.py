@@ -46,7 +46,7 @@ T = TypeVar("T")
 _LONG = 65.0  # seconds, more than an API server's own limit of 60
 _FLOW_SCHEMA = "X-Kubernetes-PF-FlowSchema-UID"
 _REQUEST_TIMEOUT = 30.0  # seconds. An API server aborts a request after 60, and few requests take a second
-_HANDLER_THREADS = 40  # anyio's default for the threads of a loop
+_HANDLER_THREADS = 40  # the number of threads that anyio allows a loop by default
 
 
 _UNTRACED: AbstractContextManager[Callable[[int], object]] = nullcontext(lambda status: None)

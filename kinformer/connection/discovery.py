@@ -39,7 +39,7 @@ _AGGREGATED = ",".join(
 )
 _AT_ONCE = 16  # concurrent requests, one per group version, if the server has no aggregated discovery
 _UNREADABLE_TTL = 60.0  # seconds before asking again a server that hides kube-system
-_ANY = "*"  # in place of the name of a group that cannot be read, which could be any
+_ANY = "*"  # stands for a group that cannot be read, which could be any group
 
 REMEMBERED = 10.0
 """Seconds for which a result is reused."""

@@ -43,7 +43,7 @@ T = TypeVar("T")
 Kubeconfig: TypeAlias = str | os.PathLike[str] | Mapping[str, Any]
 """A kubeconfig: the path of a file, or its content as a mapping."""
 
-_MAPPING = Path("kubeconfig mapping")  # replaces the file name in errors
+_MAPPING = Path("kubeconfig mapping")  # stands for the name of the file in errors
 _VALUES_OF_ONE = 20_000  # the most values of a kubeconfig that is not in a file. Copying them takes 3 ms
 
 

@@ -191,7 +191,7 @@ class Applier:
         version = version_or_zero(cached.resource_version) if cached is not None else 0
         if applied.answer is not None and version < applied.version:
             if cached is None and self._version_seen() >= applied.version:
-                return None  # the cache has seen its creation and deletion
+                return None  # it was created and deleted, and the cache has seen both
             return applied.answer
         applied.answer = None
         if cached is None or cached.uid != applied.uid:

@@ -93,7 +93,7 @@ class _PendingWrite(NamedTuple):
 def object_in(write: Write) -> tuple[str, str, str] | None:
     """Return the group, resource and name of an object that was changed, as the details of a conflict name it."""
     path = RequestPath.of(write.path)
-    return (path.group, path.resource, path.name) if path is not None and path.name else None  # not of a new object
+    return (path.group, path.resource, path.name) if path is not None and path.name else None  # a create has none
 
 
 class OwnWrites:
@@ -303,7 +303,7 @@ def _server_of(client: object) -> str:
     """Return the URL of a client's server, or "" if there is none or it is not known yet."""
     try:
         return str(getattr(client, "server", ""))
-    except RuntimeError:  # the client has not been entered
+    except RuntimeError:  # the client is not entered, so it has no server yet
         return ""
 
 

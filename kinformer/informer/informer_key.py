@@ -67,7 +67,7 @@ class InformerIdentity(msgspec.Struct, frozen=True):
             raise ConfigError(f"{resource}: fields={fields!r} is one string; pass a list of JSON paths")
         if fields is not None and options.metadata_only:
             raise ConfigError(f"{resource}: fields and metadata_only cannot be combined")
-        selector_of(options.shard, options.shard_selector, str(resource))  # refuses both
+        selector_of(options.shard, options.shard_selector, str(resource))  # raises if both are set
         selector = options.label_selector
         several = options.namespaces
         chosen = several if isinstance(several, LabelSelector | Collection) else None

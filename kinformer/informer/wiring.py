@@ -240,7 +240,7 @@ class Wiring:
             if self.chosen is None:
                 self.processor.scope_synced(scope)
             elif scope is not None and not self.processor.synced.is_open:
-                self.queue.change_scope(scope, ScopeStep.COMPLETE)  # queued behind its JOINED step
+                self.queue.change_scope(scope, ScopeStep.COMPLETE)  # queued, so that it comes after the JOINED step
 
     # --- sources ----------------------------------------------------------------------------------
 

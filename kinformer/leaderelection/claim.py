@@ -13,7 +13,7 @@ __all__ = ["Claim", "Written"]
 Written = tuple[float, Lease]
 """The time at which a write was sent, on the boot clock, and the Lease that it wrote."""
 
-_SERVER_ERRORS = 500  # with a status below, the server has not done the write
+_SERVER_ERRORS = 500  # below this status, the server has certainly not done the write
 
 
 class Claim:

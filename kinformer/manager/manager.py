@@ -143,7 +143,7 @@ class Manager:
         self._entered = False
         self._left = False
         self._controllers: list[ManagedController] = []
-        self._runnables: list[tuple[Runnable, bool, str]] = []  # run, needs_leadership, name
+        self._runnables: list[tuple[Runnable, bool, str]] = []  # function, whether it needs the lead, and name
         self._running = False
         self._stopping = _Stopping()
         self._health = ManagerHealth(

@@ -182,7 +182,7 @@ class Processor(Publisher):
                 continue
             old: KubeObject | None = advance(key, obj)
             if old is obj:
-                continue  # nothing new
+                continue  # the cache has this state or a newer one
             if old is None:
                 calls.append((ADD, key, None, obj, bool(self._missing)))
             elif old.uid == obj.uid:

@@ -188,7 +188,8 @@ class QueueWriter:
         if self.is_closed:
             return
         queue = self._queue
-        changes = _new_tuple(EventBatch, (self._scope, resource_version, events))  # without a Python call
+        # EventBatch(...) would be a Python call.
+        changes = _new_tuple(EventBatch, (self._scope, resource_version, events))
         is_empty_and_awaited = queue._waiter is not None
         left = queue.direct(changes) if is_empty_and_awaited and queue.direct is not None else changes
         if left is not None:

@@ -77,7 +77,7 @@ class ContinuityCheck:
         try:
             tip = await self._listed(self._source.tip(), "tip")
             if tip is None:
-                if not seen.isdecimal():  # not comparable, so no request is needed
+                if not seen.isdecimal():  # it cannot be compared, so no request is made
                     return
                 tip = await self._listed(self.list_one(), "list with limit 1")
         except APIError as error:

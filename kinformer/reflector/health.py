@@ -96,12 +96,12 @@ class HealthRecord:
     def __init__(self, poll: float | None = None) -> None:
         self._poll = poll
         self._asked_at: float | None = None  # the time when the present full list was requested
-        self._listed_from: float | None = None  # ... the last one that is in the store
+        self._listed_from: float | None = None  # ... and the last one that is in the store
         self.has_followed = False
         self.running = False
         self.patience = inf
         self.sign = -inf
-        self._loop: asyncio.AbstractEventLoop | None = None  # the current or last one
+        self._loop: asyncio.AbstractEventLoop | None = None  # the loop of the current or the last run
         self.state: State = "starting"
         self.synced = False
         self.live = False

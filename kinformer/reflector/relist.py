@@ -135,7 +135,7 @@ class ListRun:
     async def _take_lists(self, lists: AsyncIterable[list[object]]) -> None:
         async with AsyncExitStack() as stack:
             close = getattr(lists, "aclose", None)
-            if close is not None:  # it may hold a connection
+            if close is not None:  # the iterator may hold a connection
                 stack.push_async_callback(close)
             timeout = await stack.enter_async_context(IdleTimeout(idle=self._idle_timeout))
             async for objects in lists:

@@ -114,9 +114,9 @@ async def _encode(obj: object, verb: str) -> bytes:
     pydantic: _Serializer | None = getattr(type(obj), "__pydantic_serializer__", None)
     value: object = obj
     try:
-        if pydantic is not None:  # a pydantic dataclass too, whose aliases msgspec does not know
+        if pydantic is not None:  # also for a pydantic dataclass, whose aliases msgspec does not know
             data = pydantic.to_json(obj, by_alias=True, exclude_none=True)
-            if b"null" in data:  # perhaps a nan
+            if b"null" in data:  # perhaps for a nan, which has no JSON
                 refuse_faults(pydantic.to_python(obj, mode="json", by_alias=True, exclude_none=True))
             return data
         if _is_openapi_model(obj):

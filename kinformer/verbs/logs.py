@@ -94,7 +94,7 @@ class _Lines:
 
 
 def _cut(line: bytes) -> list[str]:
-    line = line.removesuffix(b"\r")  # of containers on Windows
+    line = line.removesuffix(b"\r")  # containers on Windows end lines with it
     parts: list[str] = []
     while len(line) > MAX_LINE_BYTES:
         end = _boundary(line)

@@ -194,7 +194,7 @@ class Feed:
             for batch in behind:
                 self._take(batch)
                 if self._rebuilds != rebuilds:
-                    return old  # all were taken anew, with the changes of the other batches
+                    return old  # another rebuild has begun, which takes the changes of the other batches too
             self._settled.wake_all()
             return old
 

@@ -68,7 +68,7 @@ async def wait_for_object(
             async with following(state.reflector) as running:
                 await asyncio.wait((running, state.result), return_when=asyncio.FIRST_COMPLETED)
                 if not state.result.done():
-                    running.result()  # raises the reason
+                    running.result()  # raises the error that ended the reflector
                 return state.result.result()
     finally:
         state.close()

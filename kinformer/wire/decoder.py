@@ -187,7 +187,7 @@ class EntryDecoder:
         details = status.details or {}
         seconds = details.get("retryAfterSeconds")
         raise api_error(
-            status.code or 500,  # as in client-go for an error without a code
+            status.code or 500,  # client-go takes 500 for an error without a code
             status.reason or "",
             status.message or "",
             seconds if isinstance(seconds, int) and seconds > 0 else None,

@@ -101,7 +101,7 @@ class Freshness:
         try:
             await proof.prove()
         except StoppedError:
-            if scope in self._proofs():  # otherwise the namespace has left meanwhile
+            if scope in self._proofs():  # otherwise the namespace has left, and its reflector with it
                 raise
 
     # --- regularly ------------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ class Freshness:
 
     def fail(self, error: BaseException) -> None:
         """Raise an error in the tasks that wait for the next proof, because there will be none."""
-        self._has_started = False  # whoever asks for proofs from now on starts no task
+        self._has_started = False  # a call of `keep` from now on starts no task
         self._proved.fail(error)
 
     def _start(self, max_staleness: float) -> None:

@@ -77,7 +77,7 @@ class CacheComparison:
             return listed is not None
         if listed is not None and listed.uid == cached.uid:
             return _is_older(cached.resource_version, listed.resource_version)
-        return not _is_newer(cached.resource_version, self.version)  # the one that is cached has been deleted before
+        return not _is_newer(cached.resource_version, self.version)  # the cached object was deleted before the list
 
     def __str__(self) -> str:
         shown = ", ".join(map(self._described, sorted(self.lacking)[:3]))
@@ -167,7 +167,7 @@ class ScopeProof:
         self._applied = applied
         self._check = ContinuityCheck(source, name=name, timeout=HEAD_TIMEOUT)
         self._name = name if scope is None else f"{name} in {scope}"
-        self._wanted: str | None = None  # by the proof in progress. "" until the server has answered
+        self._wanted: str | None = None  # the version for the proof in progress, or "" until the server has answered
 
     @property
     def polled_age(self) -> float | None:
@@ -227,7 +227,7 @@ class ScopeProof:
     async def _tip(self) -> ServerTip:
         try:
             return await self._check.tip()
-        except ForbiddenError:  # without selectors
+        except ForbiddenError:  # the user may not list without the selectors of the source
             return await self._check.list_one()
 
     async def reached(self, wanted: int) -> None:
@@ -271,7 +271,7 @@ class ScopeProof:
         lists = self._applied.lists
         seen = await self._short_watch()
         if seen.last_version < wanted:
-            self._reflector.refresh(str(wanted))  # a server without bookmarks
+            self._reflector.refresh(str(wanted))  # the server sends no bookmarks, so a list must tell
             return
         if seen.last_event:
             try:
@@ -280,7 +280,7 @@ class ScopeProof:
             except TimeoutError:
                 self._reflector.refresh(str(seen.last_version))
                 return
-        if self._applied.lists != lists:  # perhaps that of a server that went back
+        if self._applied.lists != lists:  # a full list came meanwhile, perhaps from a server that went back
             await self._prove_quiet(wanted, after, late)
             return
         self._applied.prove(self._scope, seen.last_version)
@@ -335,8 +335,8 @@ class ScopeProof:
                             comparison.recheck()
                 return
             except TimeoutError:
-                # What has been deleted since is not on the next list. What the next has too will come with a full list,
-                # unless it cannot be decoded or a transform leaves it out.
-                # Versions that are not numbers cannot be requested: the watch has to bring what lacks.
+                # An object that was deleted since is not on the next list of identities. One that is on it again comes
+                # with a full list, unless it cannot be decoded or a transform leaves it out. A version that is not a
+                # number cannot be requested, so the watch has to bring the missing objects.
                 if _number(listed.resource_version) is not None:
                     self._reflector.refresh(listed.resource_version)

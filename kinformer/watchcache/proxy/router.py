@@ -99,7 +99,7 @@ class Router:
                 _source.set("proxy")
                 response = _status_response(error)
                 if has_body(request.headers):
-                    response.force_close()  # instead of waiting for the body
+                    response.force_close()  # otherwise it would wait for the body
                 return response
 
     @web.middleware
@@ -113,7 +113,7 @@ class Router:
         source = _source.get()
         self._figures.count(source, request.method)
         if source != "server":
-            response.headers.setdefault("Cache-Control", "no-cache, private")  # as an API server
+            response.headers.setdefault("Cache-Control", "no-cache, private")  # an API server sends this too
         if self._is_stopping:
             response.force_close()
 

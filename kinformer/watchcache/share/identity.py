@@ -23,10 +23,10 @@ __all__ = ["Account", "IdentityCheck"]
 _REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 _BODY = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
 _NOT_SERVED = (404, 405, 501)
-_OF_THE_TOKEN = "authentication.kubernetes.io/credential-id"  # another one after each renewal, of the same user
+_OF_THE_TOKEN = "authentication.kubernetes.io/credential-id"  # differs after each renewal of a token of the same user
 _LOOK = 5.0  # seconds between two looks at the credentials
 _ASK = 600.0  # seconds after which the server is asked again, although nothing is known to have changed
-_AGAIN = 10.0  # ... after the last question, at least
+_AGAIN = 10.0  # seconds from one question to the next, at least
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

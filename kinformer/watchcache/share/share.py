@@ -282,7 +282,7 @@ class Share:
             except OSError as error:
                 raise UnreachableError(f"{self._path}: {error.strerror or error}") from None
             self._told.forget("alone")
-            async with client_at(self._path) as own:  # its informers follow as any others do
+            async with client_at(self._path) as own:  # this process reads from it, as a follower does
                 self._become(Holding(own, caches))
                 try:
                     await self._keep_listening(listener)
@@ -372,13 +372,13 @@ class Share:
 
     async def _ask_for_another_holder(self, session: Session, client: Client, check: IdentityCheck) -> None:
         """Have the holder let another process hold, if this one reaches the server that the holder has lost."""
-        session.lost_since = None  # so that this is tried again after as long
+        session.lost_since = None  # so that the next attempt comes after the same time
         try:
             async with asyncio.timeout(_SILENT):
                 await check.ask()
                 await client.request("GET", YIELD, params={"pid": str(session.holder)}, retries=0)
         except (KinformerError, OSError, TimeoutError, UnreachableError):
-            return  # nor does this one, or the holder is about to end
+            return  # this process does not reach the server either, or the holder is about to end
         message = "%s: the holder, process %s, has lost the server, which this process reaches"
         log.warning(message, self._path, session.holder, reason="yield")
 

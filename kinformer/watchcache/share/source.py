@@ -74,7 +74,7 @@ class Route(ABC):
     def __init__(self) -> None:
         self.is_gone = False
         self._waiting: set[asyncio.Timeout] = set()
-        self._failing: WeakKeyDictionary[SharedSource, float] = WeakKeyDictionary()  # since when
+        self._failing: WeakKeyDictionary[SharedSource, float] = WeakKeyDictionary()  # since which time each has failed
 
     @abstractmethod
     def source(self, shared: SharedSource) -> ListerWatcher:
@@ -213,7 +213,7 @@ class SharedSource(ListerWatcherWrapper):
         route = await self._routes.current()
         if route.is_direct:
             return await self.direct.tip()
-        page = await self.list(ListOptions(limit=1))  # on another route, if this one ends meanwhile
+        page = await self.list(ListOptions(limit=1))  # goes on over another route if this one ends meanwhile
         items = page.items
         if isinstance(items, AsyncIterator):
             async for _ in items:
@@ -248,7 +248,7 @@ class SharedSource(ListerWatcherWrapper):
         except APIError as error:
             if route.is_direct or error.status != 405:
                 raise
-            raise NotWatchableError(error.message) from None  # as the holder's informer knows
+            raise NotWatchableError(error.message) from None  # the holder answers 405 when its informer knows that
         except (ConnectError, OSError, RuntimeError) as error:
             if isinstance(error, RuntimeError) and not route.is_gone:
                 raise

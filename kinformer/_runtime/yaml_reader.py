@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["MANY_VALUES", "read_yaml", "read_yaml_documents", "reading_as_kubernetes"]
 
 _BYTES = 16 * 1024 * 1024
-MANY_VALUES = 200_000  # of all documents, after aliases are expanded
-_DEPTH = 100  # nested mappings and lists
+MANY_VALUES = 200_000  # the most values of all documents, after aliases are expanded
+_DEPTH = 100  # the most mappings and lists in each other
 _DIGITS = 200  # characters of a number
 _TAG = "tag:yaml.org,2002:"
 _NULLS = ("", "~", "null", "Null", "NULL")
@@ -67,7 +67,7 @@ def read_yaml_documents(
     text: bytes | str, where: str, *, what: str = "YAML", most_values: int = MANY_VALUES
 ) -> Iterator[Any]:
     """Yield the value of each document. Arguments and errors are as for `read_yaml`."""
-    import yaml  # takes 20 ms, and few programs need it
+    import yaml  # the import takes 20 ms, and few programs need it
 
     if len(text) > _BYTES:
         raise ConfigError(f"{where}: not {what}: longer than {_BYTES // 1024 // 1024} MiB")
@@ -126,7 +126,7 @@ def reading_as_kubernetes(loader: Any) -> Any:
     Loader.add_constructor(f"{_TAG}float", Loader.construct_number)
     Loader.add_constructor(f"{_TAG}binary", Loader.construct_text)
     Loader.add_constructor(f"{_TAG}timestamp", Loader.construct_yaml_str)
-    Loader.add_constructor(f"{_TAG}merge", Loader.construct_yaml_str)  # `<<` as a value
+    Loader.add_constructor(f"{_TAG}merge", Loader.construct_yaml_str)  # for `<<` as a value
     return Loader
 
 

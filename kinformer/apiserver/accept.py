@@ -60,7 +60,7 @@ def _clauses(accept: str) -> list[_Clause]:
     for text in accept.split(","):
         media, *pairs = [part.strip() for part in text.split(";")]
         named = ((name.strip(), value.strip()) for name, _, value in (pair.partition("=") for pair in pairs))
-        parameters = {name: value for name, value in named if value}  # `as=` is none
+        parameters = {name: value for name, value in named if value}  # an empty one, as in `as=`, counts as missing
         quality = parameters.get("q", "1")
         weight = float(quality) if _QUALITY.fullmatch(quality) else 0.0  # float() takes 1_0, nan and other digits too
         weighted.append((-weight, _Clause(media, parameters)))

@@ -38,7 +38,7 @@ __all__ = [
     "unauthorized",
 ]
 
-Causes = list[dict[str, str]]  # of an Invalid
+Causes = list[dict[str, str]]  # the causes of a failure with the reason Invalid
 Document = dict[str, Any]
 
 _QUOTED = {char: f"\\{letter}" for char, letter in zip('"\\\a\b\f\n\r\t\v', '"\\abfnrtv', strict=True)}

@@ -127,7 +127,7 @@ class StoredCollection:
         self._current: RevisionSnapshot | None = None
         self._written: dict[str, tuple[Stored, Stored]] = {}  # objects whose current form differs from the written one
         self._past: OrderedDict[int, RevisionSnapshot] = OrderedDict()
-        self._bytes = 0  # of the history
+        self._bytes = 0  # the bytes of the objects in the history
 
     def get(self, key: str) -> Stored | None:
         """Return the object with a key, or None."""
@@ -285,7 +285,7 @@ class StoredCollection:
 
     def _note_added(self, key: str) -> None:
         if key in self._gone:
-            self._gone.discard(key)  # created again, in its old place
+            self._gone.discard(key)  # it was created again, and still has its place
         else:
             self._fresh[key] = None
 

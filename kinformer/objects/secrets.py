@@ -18,7 +18,7 @@ HIDDEN = "(hidden)"
 
 _OPEN = frozenset({"apiVersion", "kind", "type", "immutable"})  # the fields of a Secret that are shown
 _VALUES = frozenset({"data", "stringData"})
-# A copy of a Secret is in the annotations of kubectl, kapp, Rancher, kustomize and others, so only those are shown
+# The annotations of kubectl, kapp, Rancher, kustomize and others have a copy of a Secret. So only annotations are shown
 # that are known to be names and settings.
 _HARMLESS = frozenset(
     {

@@ -20,7 +20,7 @@ __all__ = [
 _SIGNED, _UNSIGNED = re.compile(r"([+-]?)0*([0-9]*)"), re.compile(r"()0*([0-9]*)")
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_PLAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")  # matches nearly all names
+_PLAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")  # nearly all names match this one
 _LABEL_TEXT = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with"
     " an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is"

@@ -19,7 +19,7 @@ Requirement = Callable[[Mapping[str, str]], bool]
 _SPECIAL = "=!(),><"
 _TOKENS = {")", ",", "!", "==", "=", ">", "in", "<", "!=", "notin", "("}
 _END = ""
-_TERM = re.compile(r"(?:\\.|[^\\,]|\\$)+", re.DOTALL)  # of a field selector
+_TERM = re.compile(r"(?:\\.|[^\\,]|\\$)+", re.DOTALL)  # a term of a field selector
 _OPERATORS = "in, notin, =, ==, !=, gt, lt"
 
 
@@ -53,7 +53,7 @@ def _is_word(token: str) -> bool:
 
 class _LabelParser:
     def __init__(self, text: str) -> None:
-        self._tokens = _lex(text.partition("\0")[0])  # where the server's lexer ends
+        self._tokens = _lex(text.partition("\0")[0])  # the server's lexer ends at a NUL
         self._position = 0
 
     def _peek(self) -> str:

@@ -142,7 +142,7 @@ def _openapi_decoder(model: _OpenAPIModel) -> Decode:
         if kind in _PRIMITIVES:
             return _primitive(value, kind)
         nested = getattr(models, kind, None)
-        return value if nested is None else build_model(value, nested)  # the packages lack some models
+        return value if nested is None else build_model(value, nested)  # some packages lack a model
 
     def build_model(value: JSON, kind: _OpenAPIModel) -> object:
         document = _needs(dict, value)

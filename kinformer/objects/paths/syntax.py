@@ -159,7 +159,7 @@ class PathParser:
         match = self.match(_FIELD)
         if match is None:
             if self._lenient and self.position == len(self.text):
-                return _key(""), _OTHER  # which no object has
+                return _key(""), _OTHER  # no object has this key
             raise self.unexpected("a name")
         name = match.group()
         if name == "*":

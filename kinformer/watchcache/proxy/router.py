@@ -70,7 +70,7 @@ class Router:
     def __init__(
         self, served: Sequence[Served], forwarder: Forwarder, *, hosts: AllowedHosts, figures: ProxyFigures
     ) -> None:
-        self._served = {(api.resource.group, api.resource.version, api.resource.name): api for api in served}
+        self._served = {(entry.resource.group, entry.resource.version, entry.resource.name): entry for entry in served}
         self._forwarder = forwarder
         self._hosts = hosts
         self._figures = figures

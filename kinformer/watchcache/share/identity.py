@@ -31,7 +31,7 @@ _AGAIN = 10.0  # seconds from one question to the next, at least
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """The identity of a client.
+    """The identity of a client: the server that it reaches, the cluster behind it, and the user there.
 
     Attributes:
         server: The URL of the server.

@@ -38,7 +38,7 @@ from kinformer.list_watcher import ListerWatcher as ListerWatcher
 from kinformer.list_watcher import ListOptions as ListOptions
 from kinformer.list_watcher import ListPage as ListPage
 from kinformer.list_watcher import WatchEvent as WatchEvent
-from kinformer.listwatch.list_watch import ListWatch as ListWatch
+from kinformer.listwatch.http_source import ListWatch as ListWatch
 from kinformer.manager.manager import Manager as Manager
 from kinformer.objects.meta import DeletedFinalStateUnknown as DeletedFinalStateUnknown
 from kinformer.objects.meta import GroupVersionResource as GroupVersionResource

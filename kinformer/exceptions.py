@@ -312,8 +312,8 @@ def check_requeue_after(seconds: float | None, what: str) -> None:
 
 
 def _is_too_large(message: str, details: Mapping[str, object]) -> bool:
-    # apimachinery/pkg/api/errors and client-go/tools/cache/reflector.go: by the cause since 1.18, by the message
-    # before.
+    # apimachinery/pkg/api/errors and client-go/tools/cache/reflector.go: servers since 1.18 send the cause, and older
+    # ones only the message.
     causes = details.get("causes")
     if isinstance(causes, list) and any(
         isinstance(cause, dict) and cause.get("reason") == "ResourceVersionTooLarge" for cause in causes

@@ -99,9 +99,9 @@ def upstream_labels(owner: str) -> dict[str, str]:
 
     :meta private:
     """
-    found = _RESOURCE.search(owner)
+    match = _RESOURCE.search(owner)
     group, version, resource = "", "", owner
-    if found is not None:
-        before, version, resource = found["before"] or "", found["version"], found["resource"]
+    if match is not None:
+        before, version, resource = match["before"] or "", match["version"], match["resource"]
         group = before if "." in before or before in _GROUPS else ""  # otherwise it is the name of a cluster
     return {"name": owner, "group": group, "version": version, "resource": resource}

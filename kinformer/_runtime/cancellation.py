@@ -73,7 +73,7 @@ def _lead_back(error: asyncio.CancelledError, first: asyncio.CancelledError) -> 
         return
     before: BaseException | None = first
     while before is not None:
-        if before is last:  # it would be a cycle
+        if before is last:  # the context would become a cycle
             return
         before = before.__context__
     last.__context__ = first

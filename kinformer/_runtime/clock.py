@@ -110,7 +110,7 @@ _collected = [0.0, 0.0]  # when the last full garbage collection began and ended
 
 
 def _note_collection(phase: str, info: Mapping[str, int]) -> None:
-    if info["generation"] == 2:  # the oldest one
+    if info["generation"] == 2:  # the oldest generation, whose collection may take long
         _collected[phase == "stop"] = SYSTEM.perf()
 
 
@@ -322,7 +322,7 @@ def in_steps(awaited: Coroutine[object, object, T], budget: YieldBudget) -> Gene
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
         finally:
-            error = None  # it has this frame in its traceback
+            error = None  # its traceback has this frame, so they would be a cycle
             if budget.key:
                 budget.blame()
         try:

@@ -78,7 +78,7 @@ def _current_context() -> Context | None:
     if sys.version_info >= (3, 12):
         return task.get_context()
     # Python 3.11 has no method for it. A task's own context comes before those of its callbacks.
-    return next((one for one in gc.get_referents(task) if isinstance(one, Context)), None)
+    return next((referent for referent in gc.get_referents(task) if isinstance(referent, Context)), None)
 
 
 def check_fences() -> None:

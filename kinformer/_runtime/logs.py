@@ -24,7 +24,7 @@ FIELDS = ("resource", "key", "reason")
 
 _cluster: ContextVar[str] = ContextVar("kinformer_cluster", default="")
 
-_clusters: WeakKeyDictionary[object, str] = WeakKeyDictionary()  # by their clients
+_clusters: WeakKeyDictionary[object, str] = WeakKeyDictionary()  # the names of clusters, by their clients
 
 # The package's logger has no handler, not even a NullHandler: in a program that has not set up logging, Python writes
 # warnings and errors to stderr, and users should not miss them.

@@ -104,13 +104,13 @@ def stored(table: Table[K, V], key: K, value: V) -> Table[K, V]:
 
 def tables_of(tables: Iterable[Table[K, V]]) -> list[dict[K, V]]:
     """Return the plain dicts of all tables, so that one call into C can read them at one moment."""
-    found: list[dict[K, V]] = []
+    dicts: list[dict[K, V]] = []
     for table in tables:
         if isinstance(table, PartitionedDict):
-            found += table.partitions
+            dicts += table.partitions
         else:
-            found.append(table)
-    return found
+            dicts.append(table)
+    return dicts
 
 
 class _Settling(Protocol):

@@ -129,10 +129,10 @@ def options_of(kind: type[OptionsT], owner: str, keywords: Mapping[str, Any]) ->
     Raises:
         TypeError: A keyword is not an option.
     """
-    known = sorted(kind.__struct_fields__)
+    options = sorted(kind.__struct_fields__)
     for keyword in keywords:
-        if keyword not in known:
-            raise TypeError(f"{owner}: unexpected keyword {keyword!r}; known options: {', '.join(known)}")
+        if keyword not in options:
+            raise TypeError(f"{owner}: unexpected keyword {keyword!r}; known options: {', '.join(options)}")
     return kind(**keywords)
 
 

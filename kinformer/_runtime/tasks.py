@@ -138,7 +138,7 @@ class Tasks:
         for kept in (self._tasks, self._guests, self._dropped):
             kept.discard(task)
         if not task.cancelled():
-            self._vital.discard(task)  # one that was cancelled stays, for `is_ending`
+            self._vital.discard(task)  # a task that was cancelled stays here, because `is_ending` asks for it
         if error is not None:
             self._on_crash(task.get_name(), error)
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["MANY_VALUES", "read_yaml", "read_yaml_documents", "reading_as_kubernetes"]
 
 _BYTES = 16 * 1024 * 1024
-MANY_VALUES = 200_000  # of all documents, after aliases are expanded
-_DEPTH = 100  # nested mappings and lists
+MANY_VALUES = 200_000  # the most values of all documents, after aliases are expanded
+_DEPTH = 100  # the most mappings and lists in each other
 _DIGITS = 200  # characters of a number
 _TAG = "tag:yaml.org,2002:"
 _NULLS = ("", "~", "null", "Null", "NULL")
@@ -67,7 +67,7 @@ def read_yaml_documents(
     text: bytes | str, where: str, *, what: str = "YAML", most_values: int = MANY_VALUES
 ) -> Iterator[Any]:
     """Yield the value of each document. Arguments and errors are as for `read_yaml`."""
-    import yaml  # takes 20 ms, and few programs need it
+    import yaml  # the import takes 20 ms, and few programs need it
 
     if len(text) > _BYTES:
         raise ConfigError(f"{where}: not {what}: longer than {_BYTES // 1024 // 1024} MiB")
@@ -114,10 +114,10 @@ def reading_as_kubernetes(loader: Any) -> Any:
             return super().resolve(kind, value, implicit)
 
         def construct_number(self, node: yaml.ScalarNode) -> int | float:
-            found, is_whole = _number(node.value), _INTEGER.fullmatch(node.value.replace("_", ""))
-            if found is None or (node.tag == f"{_TAG}int" and isinstance(found, float) and not is_whole):
+            number, is_whole = _number(node.value), _INTEGER.fullmatch(node.value.replace("_", ""))
+            if number is None or (node.tag == f"{_TAG}int" and isinstance(number, float) and not is_whole):
                 raise ValueError
-            return found
+            return number
 
         def construct_text(self, node: yaml.ScalarNode) -> str:
             return b64decode(node.value).decode()
@@ -126,7 +126,7 @@ def reading_as_kubernetes(loader: Any) -> Any:
     Loader.add_constructor(f"{_TAG}float", Loader.construct_number)
     Loader.add_constructor(f"{_TAG}binary", Loader.construct_text)
     Loader.add_constructor(f"{_TAG}timestamp", Loader.construct_yaml_str)
-    Loader.add_constructor(f"{_TAG}merge", Loader.construct_yaml_str)  # `<<` as a value
+    Loader.add_constructor(f"{_TAG}merge", Loader.construct_yaml_str)  # for `<<` as a value
     return Loader
 
 
@@ -248,14 +248,14 @@ def _failing(loader: yaml.SafeLoader, node: yaml.Node) -> _Place:
 
     pending, seen = [node], {id(node)}
     while pending:
-        one = pending.pop()
-        if isinstance(one, yaml.ScalarNode):
+        inner = pending.pop()
+        if isinstance(inner, yaml.ScalarNode):
             try:
-                loader.construct_document(one)
+                loader.construct_document(inner)
             except Exception:  # noqa: BLE001 - this is the one
-                return one.start_mark
+                return inner.start_mark
             continue
-        values = [part for pair in one.value for part in pair] if isinstance(one, yaml.MappingNode) else one.value
+        values = [part for pair in inner.value for part in pair] if isinstance(inner, yaml.MappingNode) else inner.value
         for child in reversed(values):
             if id(child) not in seen:
                 seen.add(id(child))

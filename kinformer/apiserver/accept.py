@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kinformer.apiserver.status import StatusError, failure, not_acceptable
 
-__all__ = ["JSON", "PROTOBUF", "YAML", "Wanted", "check_kind", "error_media", "is_pretty", "negotiate"]
+__all__ = ["JSON", "PROTOBUF", "YAML", "Accepted", "check_kind", "error_media", "is_pretty", "negotiate"]
 
 JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
 _MEDIA = (JSON, YAML, PROTOBUF)
@@ -18,12 +18,12 @@ _QUALITY = re.compile(r"[0-9]*\.?[0-9]+|[0-9]+\.")
 _PRETTY_AGENTS = ("curl", "Wget", "Mozilla/5.0")
 
 
-class Wanted(NamedTuple):
+class Accepted(NamedTuple):
     """The requested form of a response.
 
     Attributes:
         media: `JSON`, `YAML` or `PROTOBUF`.
-        form: As in `View`: "", "partial" or "table".
+        form: As in `FormView`: "", "partial" or "table".
         kind, version: The kind that was asked for, such as `Table`, and the version of meta.k8s.io.
         drop: True for objects without managedFields.
     """
@@ -43,7 +43,7 @@ class _Clause(NamedTuple):
         return self.media in (media, "*/*") or (self.media.endswith("/*") and media.startswith(self.media[:-1]))
 
 
-_PLAIN = Wanted()
+_PLAIN = Accepted()
 
 
 def is_pretty(headers: Mapping[str, str], params: Mapping[str, str]) -> bool:
@@ -60,7 +60,7 @@ def _clauses(accept: str) -> list[_Clause]:
     for text in accept.split(","):
         media, *pairs = [part.strip() for part in text.split(";")]
         named = ((name.strip(), value.strip()) for name, _, value in (pair.partition("=") for pair in pairs))
-        parameters = {name: value for name, value in named if value}  # `as=` is none
+        parameters = {name: value for name, value in named if value}  # an empty one, as in `as=`, counts as missing
         quality = parameters.get("q", "1")
         weight = float(quality) if _QUALITY.fullmatch(quality) else 0.0  # float() takes 1_0, nan and other digits too
         weighted.append((-weight, _Clause(media, parameters)))
@@ -76,7 +76,7 @@ def negotiate(
     tables: bool = True,
     drops: bool = False,
     media: tuple[str, ...] = _MEDIA,
-) -> Wanted:
+) -> Accepted:
     """Return the first acceptable clause of `Accept`, by weight.
 
     Whole objects are kept as JSON, so they are sent as protobuf only to clients that accept nothing else.
@@ -100,35 +100,35 @@ def negotiate(
         # go-restful, which routes to the handlers, knows the media types of built-in kinds.
         listed = ", ".join((*_MEDIA, *_STREAMED) if collection else _MEDIA)
         raise failure(406, f"406: Not Acceptable\n\nAvailable representations: {listed}", details={})
-    last: Wanted | None = None
+    last: Accepted | None = None
     for clause in clauses:
         for offered in media:
-            wanted = _accepted(clause, offered, tables=tables, drops=drops) if clause.takes(offered) else None
-            if wanted is None or (offered == PROTOBUF and not (builtin or wanted.form)):
+            accepted = _accepted(clause, offered, tables=tables, drops=drops) if clause.takes(offered) else None
+            if accepted is None or (offered == PROTOBUF and not (builtin or accepted.form)):
                 continue
-            if offered == PROTOBUF and not wanted.form:
-                last = last or wanted
+            if offered == PROTOBUF and not accepted.form:
+                last = last or accepted
                 continue
-            return _streamed(wanted) if watch else wanted
+            return _streamed(accepted) if watch else accepted
     if last is not None:
         return last
     raise _refusal(media)
 
 
-def _accepted(clause: _Clause, media: str, *, tables: bool, drops: bool) -> Wanted | None:
+def _accepted(clause: _Clause, media: str, *, tables: bool, drops: bool) -> Accepted | None:
     kind, version = clause.parameters.get("as", ""), clause.parameters.get("v", "")
     form = _FORMS.get(kind, "")
     if clause.parameters.keys() & {"as", "g", "v"}:
-        known = form and version in ("v1", "v1beta1") and clause.parameters.get("g") == "meta.k8s.io"
-        if not (known and tables) or (form == "table" and media == PROTOBUF):
+        is_meta = form and version in ("v1", "v1beta1") and clause.parameters.get("g") == "meta.k8s.io"
+        if not (is_meta and tables) or (form == "table" and media == PROTOBUF):
             return None
     dropped = clause.parameters.get("drop", "") if drops else ""
     if dropped not in ("", "metadata.managedFields"):
         return None
-    return Wanted(media, form, kind, version or "v1", bool(dropped))
+    return Accepted(media, form, kind, version or "v1", bool(dropped))
 
 
-def _streamed(wanted: Wanted) -> Wanted:
+def _streamed(wanted: Accepted) -> Accepted:
     if wanted.media == YAML:
         raise _refusal(_STREAMED)
     return wanted
@@ -151,7 +151,7 @@ def error_media(headers: Mapping[str, str]) -> str | None:
     return None
 
 
-def check_kind(wanted: Wanted, *, collection: bool, builtin: bool, kind: str) -> None:
+def check_kind(wanted: Accepted, *, collection: bool, builtin: bool, kind: str) -> None:
     """Raise a 406 for PartialObjectMetadata of a list, or for PartialObjectMetadataList of an object.
 
     Args:

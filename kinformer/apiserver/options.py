@@ -38,7 +38,7 @@ __all__ = [
 
 NOT_OLDER_THAN = "NotOlderThan"
 EXACT = "Exact"
-_REFUSED = re.compile(r";|%(?![0-9A-Fa-f]{2})")  # in a parameter, by Go's url.ParseQuery
+_REFUSED = re.compile(r";|%(?![0-9A-Fa-f]{2})")  # Go's url.ParseQuery refuses these in a parameter
 _BASE64 = f"{string.ascii_letters}{string.digits}-_"
 
 
@@ -167,7 +167,7 @@ def read_options(params: Mapping[str, str], *, forced_watch: bool = False, featu
     if options.watch and options.initial_events is not None and not features.watch_list:
         message = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"
         raise invalid_options("ListOptions", [_forbid(message, "sendInitialEvents")])
-    parse_labels(options.label_selector)  # whose errors come before those of the rest
+    parse_labels(options.label_selector)  # an API server reports an invalid selector before other errors
     parse_fields(options.field_selector)
     _validate(options, version)
     return replace(options, revision=read_version(version, watch=watch)) if version else options

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 from kinformer._runtime.clock import YieldBudget
 from kinformer.apiserver.options import EXACT, ContinueToken, Options
-from kinformer.apiserver.selecting.filters import Filter
+from kinformer.apiserver.selecting.filters import Selector
 from kinformer.apiserver.status import (
     TOO_OLD_CONTINUE,
     TOO_OLD_LIST,
@@ -15,9 +15,9 @@ from kinformer.apiserver.status import (
     expired,
     timeout_too_large,
 )
-from kinformer.apiserver.storage import Compacted, Snapshot, Storage, Stored, StoredCollection, View
+from kinformer.apiserver.storage import BytesView, Compacted, RevisionSnapshot, Storage, Stored, StoredCollection
 
-__all__ = ["GZIP_LEVEL", "Page", "accepts_gzip", "chunks", "opening", "read_page", "wait_for_revision"]
+__all__ = ["GZIP_LEVEL", "ItemPage", "accepts_gzip", "chunks", "opening", "read_page", "wait_for_revision"]
 
 _GZIP_FROM = 128 * 1024  # bytes (responsewriters/writers.go, defaultGzipThresholdBytes)
 GZIP_LEVEL = 1
@@ -37,7 +37,7 @@ async def wait_for_revision(storage: Storage, revision: int) -> None:
         await asyncio.sleep(min(left, 0.05))
 
 
-class Page:
+class ItemPage:
     """One page of a LIST: its items and its metadata."""
 
     shards = ""  # the shard selector of the page
@@ -60,7 +60,7 @@ class Page:
         return metadata
 
 
-async def read_page(storage: Storage, collection: StoredCollection, selected: Filter, options: Options) -> Page:
+async def read_page(storage: Storage, collection: StoredCollection, selected: Selector, options: Options) -> ItemPage:
     """Return the requested page. Raises a 410 or 504 `StatusError`."""
     page = await _read_items(storage, collection, selected, options)
     if selected.shards is not None:
@@ -68,7 +68,7 @@ async def read_page(storage: Storage, collection: StoredCollection, selected: Fi
     return page
 
 
-async def _read_items(storage: Storage, collection: StoredCollection, selected: Filter, options: Options) -> Page:
+async def _read_items(storage: Storage, collection: StoredCollection, selected: Selector, options: Options) -> ItemPage:
     limit = 0 if options.revision == 0 else options.limit
     if options.token:
         token = ContinueToken.decode(options.token)
@@ -89,15 +89,15 @@ async def _read_items(storage: Storage, collection: StoredCollection, selected: 
     return await _page_of(collection, snapshot, selected, revision, limit)
 
 
-def _past(storage: Storage, collection: StoredCollection, revision: int) -> Snapshot:
+def _past(storage: Storage, collection: StoredCollection, revision: int) -> RevisionSnapshot:
     if revision < storage.compacted:
         raise Compacted
     return collection.at(revision)
 
 
 async def _continued(
-    storage: Storage, collection: StoredCollection, selected: Filter, token: ContinueToken, limit: int
-) -> Page:
+    storage: Storage, collection: StoredCollection, selected: Selector, token: ContinueToken, limit: int
+) -> ItemPage:
     start = _absolute_key(selected.namespace, token.start)
     if token.revision < 0:
         return await _page_of(collection, collection.snapshot().onwards(start), selected, storage.revision, limit)
@@ -118,8 +118,8 @@ def _relative_key(namespace: str, key: str) -> str:
 
 
 async def _page_of(
-    collection: StoredCollection, snapshot: Snapshot, selected: Filter, revision: int, limit: int
-) -> Page:
+    collection: StoredCollection, snapshot: RevisionSnapshot, selected: Selector, revision: int, limit: int
+) -> ItemPage:
     within = snapshot.within(selected.namespace)
     if not selected.selects:
         items, rest = list(within.items), 0
@@ -136,14 +136,14 @@ async def _page_of(
             if budget.exhausted():
                 await budget.pause()
     if not rest:
-        return Page(items, revision)
+        return ItemPage(items, revision)
     collection.keep_snapshot(revision)
     token = ContinueToken(revision, _relative_key(selected.namespace, items[-1].key) + "\0").encode()
     # With a selector, the remaining items are not counted.
-    return Page(items, revision, token, None if selected.selects else rest)
+    return ItemPage(items, revision, token, None if selected.selects else rest)
 
 
-async def chunks(view: View, page: Page) -> AsyncIterator[bytes]:
+async def chunks(view: BytesView, page: ItemPage) -> AsyncIterator[bytes]:
     """Yield the body of a list in pieces. Yields to the event loop between pieces."""
     head, tail = view.frame(page.metadata())
     if view.form == "partial" and not page.items:  # a nil slice in Go, where other forms have an empty list

@@ -7,22 +7,22 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
-from kinformer.apiserver.accept import Wanted, check_kind
+from kinformer.apiserver.accept import Accepted, check_kind
+from kinformer.apiserver.line_queue import Watcher
 from kinformer.apiserver.options import Options, ReadFeatures, read_options, read_version
 from kinformer.apiserver.pages import chunks, read_page, wait_for_revision
 from kinformer.apiserver.response import ResponseWriter
-from kinformer.apiserver.selecting.filters import Filter
+from kinformer.apiserver.selecting.filters import Selector
 from kinformer.apiserver.status import bad_request
 from kinformer.apiserver.storage import Storage, Stored, StoredCollection
-from kinformer.apiserver.stream import WatchStream
-from kinformer.apiserver.views import Codec, View
-from kinformer.apiserver.watcher import Watcher
+from kinformer.apiserver.stream import WatchResponse
+from kinformer.apiserver.views import Codec, FormView
 from kinformer.objects.units import duration_seconds
 
-__all__ = ["Backend", "Read", "check_timeout", "respond"]
+__all__ = ["Read", "ReadBackend", "check_timeout", "respond"]
 
 
-class Backend(Protocol):
+class ReadBackend(Protocol):
     """The objects of one resource, and what decides about answers besides the request."""
 
     @property
@@ -34,15 +34,15 @@ class Backend(Protocol):
     @property
     def collection(self) -> StoredCollection: ...
 
-    def accept(self, read: Read, /) -> Wanted:
+    def accept(self, read: Read, /) -> Accepted:
         """Return the form of the response. Raises a 406 `StatusError`, or another exception to decline."""
         ...
 
-    def codec(self, wanted: Wanted, /) -> Codec:
+    def codec(self, wanted: Accepted, /) -> Codec:
         """Return what encodes the objects."""
         ...
 
-    def select(self, namespace: str, options: Options, /) -> Filter:
+    def select(self, namespace: str, options: Options, /) -> Selector:
         """Return the filter of a request. Raises a `StatusError`, or another exception to decline."""
         ...
 
@@ -58,7 +58,7 @@ class Backend(Protocol):
         """Open a watcher, and close it at exit."""
         ...
 
-    def stream(self, response: ResponseWriter, watcher: Watcher[bytes], media: str, *, compress: bool) -> WatchStream:
+    def stream(self, response: ResponseWriter, watcher: Watcher[bytes], media: str, *, compress: bool) -> WatchResponse:
         """Return what sends a watch."""
         ...
 
@@ -81,7 +81,7 @@ class Read(NamedTuple):
     prefixed: bool = False
 
 
-async def respond(backend: Backend, read: Read, response: ResponseWriter) -> None:
+async def respond(backend: ReadBackend, read: Read, response: ResponseWriter) -> None:
     """Answer a request.
 
     Raises:
@@ -90,7 +90,7 @@ async def respond(backend: Backend, read: Read, response: ResponseWriter) -> Non
     collection, watch = read.verb != "get", read.verb == "watch"
     wanted = backend.accept(read)
     codec = backend.codec(wanted)
-    view = View(codec, wanted, read.params.get("includeObject", ""))
+    view = FormView(codec, wanted, read.params.get("includeObject", ""))
     if not watch:
         kind = codec.list_kind if collection else codec.kind
         go = f"{backend.group.partition('.')[0] or 'core'}.{kind}"
@@ -103,7 +103,7 @@ async def respond(backend: Backend, read: Read, response: ResponseWriter) -> Non
         await _get(backend, read, response, view, wanted)
 
 
-async def _get(backend: Backend, read: Read, response: ResponseWriter, view: View, wanted: Wanted) -> None:
+async def _get(backend: ReadBackend, read: Read, response: ResponseWriter, view: FormView, wanted: Accepted) -> None:
     version = read.params.get("resourceVersion", "")
     revision = read_version(version) if version else None
     await backend.prove(Options(revision=revision))
@@ -111,7 +111,7 @@ async def _get(backend: Backend, read: Read, response: ResponseWriter, view: Vie
     await response.send_encoded(view.body(backend.get(read.namespace, read.name)), wanted.media)
 
 
-async def _list(backend: Backend, read: Read, response: ResponseWriter, view: View, wanted: Wanted) -> None:
+async def _list(backend: ReadBackend, read: Read, response: ResponseWriter, view: FormView, wanted: Accepted) -> None:
     options = read_options(read.params, features=backend.features)
     selected = backend.select(read.namespace, options)
     options = await backend.prove(options)
@@ -122,7 +122,7 @@ async def _list(backend: Backend, read: Read, response: ResponseWriter, view: Vi
         await response.send_pieces(chunks(view, page), wanted)
 
 
-async def _watch(backend: Backend, read: Read, response: ResponseWriter, view: View, wanted: Wanted) -> None:
+async def _watch(backend: ReadBackend, read: Read, response: ResponseWriter, view: FormView, wanted: Accepted) -> None:
     options = read_options(read.params, forced_watch=True, features=backend.features)
     if read.prefixed and read.name:
         terms = [term for term in (options.field_selector, f"metadata.name={read.name}") if term]

@@ -12,7 +12,7 @@ import msgspec
 from aiohttp import HttpVersion11, web
 from multidict import CIMultiDict
 
-from kinformer.apiserver.accept import JSON, Wanted, error_media
+from kinformer.apiserver.accept import JSON, Accepted, error_media
 from kinformer.apiserver.pages import GZIP_LEVEL, accepts_gzip, opening
 from kinformer.apiserver.status import StatusError
 from kinformer.objects.paths.printing import go_json
@@ -103,10 +103,10 @@ class ResponseWriter:
             return await self.send(error.body.encode(), status=error.code, content_type=content_type, headers=headers)
         media = error_media(self.request.headers)
         self.pretty = self.pretty or media is None
-        known = JSON if media is None or media not in self.encodings else media
-        return await self.send_encoded(go_json(error.body) + b"\n", known, status=error.code, headers=error.headers)
+        supported = JSON if media is None or media not in self.encodings else media
+        return await self.send_encoded(go_json(error.body) + b"\n", supported, status=error.code, headers=error.headers)
 
-    async def send_pieces(self, pieces: AsyncIterator[bytes], wanted: Wanted) -> web.StreamResponse:
+    async def send_pieces(self, pieces: AsyncIterator[bytes], wanted: Accepted) -> web.StreamResponse:
         """Send the JSON body of a LIST in pieces."""
         if self.pretty or wanted.media != JSON:
             return await self.send_encoded(b"".join([piece async for piece in pieces]), wanted.media)

@@ -38,7 +38,7 @@ __all__ = [
     "unauthorized",
 ]
 
-Causes = list[dict[str, str]]  # of an Invalid
+Causes = list[dict[str, str]]  # the causes of a failure with the reason Invalid
 Document = dict[str, Any]
 
 _QUOTED = {char: f"\\{letter}" for char, letter in zip('"\\\a\b\f\n\r\t\v', '"\\abfnrtv', strict=True)}
@@ -172,10 +172,10 @@ def _quoted(char: str) -> str:
 
 def invalid(group: str, kind: str, name: str, causes: Sequence[Mapping[str, str]]) -> StatusError:
     """Return a 422 with its causes. Several causes are put in brackets (validation/field ErrorList)."""
-    messages = list(dict.fromkeys(f"{one['field']}: {one['message']}" for one in causes))
+    messages = list(dict.fromkeys(f"{cause['field']}: {cause['message']}" for cause in causes))
     listed = messages[0] if len(messages) == 1 else f"[{', '.join(messages)}]"
     details = _details(group, kind, name)
-    details["causes"] = [dict(one) for one in causes]
+    details["causes"] = [dict(cause) for cause in causes]
     return failure(422, f'{qualified(group, kind)} "{name}" is invalid: {listed}', details=details)
 
 

@@ -19,15 +19,15 @@ import msgspec
 from kinformer.apiserver.status import StatusError, expired
 
 __all__ = [
+    "BytesView",
     "Compacted",
     "EventView",
     "Limits",
-    "Snapshot",
+    "RevisionSnapshot",
     "Storage",
     "Stored",
     "StoredChange",
     "StoredCollection",
-    "View",
 ]
 
 T_co = TypeVar("T_co", covariant=True)
@@ -73,24 +73,24 @@ class StoredChange(msgspec.Struct, gc=False):
     lines: dict[tuple[object, str], object] = {}  # encoded once for all watchers with the same view
 
 
-class Snapshot(NamedTuple):
+class RevisionSnapshot(NamedTuple):
     """All objects of a resource at one revision, in key order."""
 
     keys: Sequence[str]
     items: Sequence[Stored]
 
-    def within(self, namespace: str) -> Snapshot:
+    def within(self, namespace: str) -> RevisionSnapshot:
         """Return the objects of one namespace, or all for `""`."""
         if not namespace:
             return self
         start = bisect_left(self.keys, f"{namespace}/")
         end = bisect_left(self.keys, f"{namespace}0")  # "0" follows "/"
-        return Snapshot(self.keys[start:end], self.items[start:end])
+        return RevisionSnapshot(self.keys[start:end], self.items[start:end])
 
-    def onwards(self, key: str) -> Snapshot:
+    def onwards(self, key: str) -> RevisionSnapshot:
         """Return the objects from a key on."""
         start = bisect_left(self.keys, key)
-        return Snapshot(self.keys[start:], self.items[start:])
+        return RevisionSnapshot(self.keys[start:], self.items[start:])
 
 
 class Limits(NamedTuple):
@@ -124,10 +124,10 @@ class StoredCollection:
         self._sorted: list[str] = []
         self._fresh: dict[str, None] = {}
         self._gone: set[str] = set()
-        self._current: Snapshot | None = None
+        self._current: RevisionSnapshot | None = None
         self._written: dict[str, tuple[Stored, Stored]] = {}  # objects whose current form differs from the written one
-        self._past: OrderedDict[int, Snapshot] = OrderedDict()
-        self._bytes = 0  # of the history
+        self._past: OrderedDict[int, RevisionSnapshot] = OrderedDict()
+        self._bytes = 0  # the bytes of the objects in the history
 
     def get(self, key: str) -> Stored | None:
         """Return the object with a key, or None."""
@@ -151,7 +151,7 @@ class StoredCollection:
         self._current = None
 
     def restart(
-        self, objects: dict[str, Stored], sorted_: Snapshot, revision: int
+        self, objects: dict[str, Stored], sorted_: RevisionSnapshot, revision: int
     ) -> tuple[deque[StoredChange], dict[str, Stored]]:
         """Replace all objects, without the events that lead to them. Open watches get a 410, and so do older ones.
 
@@ -181,8 +181,8 @@ class StoredCollection:
         """
         written: dict[str, tuple[Stored, Stored]] = {}
         for key, stored in self.objects.items():
-            known = self._written.get(key)
-            original = known[1] if known is not None and known[0] is stored else stored
+            previous = self._written.get(key)
+            original = previous[1] if previous is not None and previous[0] is stored else stored
             shown = self.objects[key] = read(original)
             if shown is not original:
                 written[key] = (shown, original)
@@ -200,14 +200,14 @@ class StoredCollection:
             self._gone.add(tombstone.key)
         return self._commit("DELETED", tombstone, old)
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> RevisionSnapshot:
         """Return the current objects."""
         if self._current is None:
             self._sort()
-            self._current = Snapshot(self._sorted, [self.objects[key] for key in self._sorted])
+            self._current = RevisionSnapshot(self._sorted, [self.objects[key] for key in self._sorted])
         return self._current
 
-    def at(self, revision: int) -> Snapshot:
+    def at(self, revision: int) -> RevisionSnapshot:
         """Return the objects at a past revision. Raises `Compacted` if the history does not reach back that far."""
         if revision < self.undoable:
             raise Compacted
@@ -217,7 +217,7 @@ class StoredCollection:
         if kept is None:
             objects = self._objects_at(revision)
             keys = sorted(objects)
-            kept = Snapshot(keys, [objects[key] for key in keys])
+            kept = RevisionSnapshot(keys, [objects[key] for key in keys])
             self._keep(revision, kept)
         return kept
 
@@ -226,7 +226,7 @@ class StoredCollection:
         if revision >= self.revision:
             self._keep(revision, self.snapshot())
 
-    def _keep(self, revision: int, snapshot: Snapshot) -> None:
+    def _keep(self, revision: int, snapshot: RevisionSnapshot) -> None:
         self._past[revision] = snapshot
         self._past.move_to_end(revision)
         if len(self._past) > SNAPSHOTS:
@@ -285,7 +285,7 @@ class StoredCollection:
 
     def _note_added(self, key: str) -> None:
         if key in self._gone:
-            self._gone.discard(key)  # created again, in its old place
+            self._gone.discard(key)  # it was created again, and still has its place
         else:
             self._fresh[key] = None
 
@@ -333,10 +333,10 @@ class Storage:
 
     def collection(self, name: str) -> StoredCollection:
         """Return the collection with this name, creating it on first use."""
-        found = self.collections.get(name)
-        if found is None:
-            found = self.collections[name] = StoredCollection(self, name)
-        return found
+        collection = self.collections.get(name)
+        if collection is None:
+            collection = self.collections[name] = StoredCollection(self, name)
+        return collection
 
     def compact(self, revision: int) -> None:
         """Discard the changes up to a revision. Exact lists and continue tokens of earlier ones get a 410.
@@ -363,7 +363,7 @@ class Storage:
         target = self.revision - revisions
         if revisions < 0 or target < 1:
             raise ValueError(f"cannot rewind {revisions} revisions from {self.revision}")
-        if any(one.revision > target and target < one.undoable for one in self.collections.values()):
+        if any(stored.revision > target and target < stored.undoable for stored in self.collections.values()):
             raise ValueError(f"the history that leads back to revision {target} is compacted")
         for collection in self.collections.values():
             collection.rewind(target)
@@ -390,7 +390,7 @@ class EventView(Protocol[T_co]):
     def error(self, error: StatusError, /) -> T_co: ...
 
 
-class View(EventView[bytes], Protocol):
+class BytesView(EventView[bytes], Protocol):
     """Encodes stored objects."""
 
     def item(self, stored: Stored, /) -> bytes: ...

@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from kinformer.apiserver.accept import JSON
+from kinformer.apiserver.line_queue import Line, Watcher
 from kinformer.apiserver.response import ResponseWriter
-from kinformer.apiserver.watcher import Line, Watcher
 
-__all__ = ["WatchStream"]
+__all__ = ["WatchResponse"]
 
 _LOOK = 5.0  # seconds between two looks whether the client of a silent watch has gone
 _DRAIN = 30.0  # seconds in which a client that was too slow may read what was sent, before its connection is closed
 
 
-class WatchStream:
+class WatchResponse:
     """The response of one open watch.
 
     Args:

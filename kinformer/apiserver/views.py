@@ -7,14 +7,14 @@ from typing import Protocol, cast
 
 import msgspec
 
-from kinformer.apiserver.accept import Wanted
+from kinformer.apiserver.accept import Accepted
 from kinformer.apiserver.status import Document, StatusError, bad_request
 from kinformer.apiserver.storage import Stored, StoredChange
 from kinformer.kinds.columns import KindTable
 from kinformer.objects.accessors import INITIAL_EVENTS_END, string_at
 from kinformer.objects.paths.printing import go_json
 
-__all__ = ["Codec", "View"]
+__all__ = ["Codec", "FormView"]
 
 _INCLUDED = ("Metadata", "Object", "None")
 _COMPLETED = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
@@ -71,7 +71,7 @@ class Codec(Protocol):
         ...
 
 
-class View:
+class FormView:
     """Encodes the objects of one resource in one form.
 
     Args:
@@ -83,7 +83,7 @@ class View:
         StatusError: A 400. `include` is none of them.
     """
 
-    def __init__(self, codec: Codec, wanted: Wanted = Wanted(), include: str = "") -> None:  # noqa: B008 - immutable
+    def __init__(self, codec: Codec, wanted: Accepted = Accepted(), include: str = "") -> None:  # noqa: B008 - immutable
         self._codec = codec
         self._include = include or "Metadata"
         self.form = wanted.form

@@ -4,7 +4,8 @@
 docs/internals/cache.md has the invariants: which writes are allowed, and which reads are safe on which thread.
 
 May import: `objects` and below.
-Reading order: store, indexer, index, label_groups, rebuild, order, lister, key_view.
+Reading order: store, indexer, index, label_groups, namespace_index, rebuild, exclusion, lister, page, key_view.
+Tests: tests/cache, tests/informer/test_page.py.
 """
 
 from kinformer._lazy import attach_stub

@@ -79,10 +79,10 @@ class IndexFunction(Generic[ObjectT]):
     def __call__(self, key: str, obj: ObjectT) -> Filed:
         """Return the distinct values of an object, or None if there are none or the function failed."""
         if self.segments is not None and isinstance(obj, KubeObject):
-            known = obj._path_values  # the values that the decoder has read already
-            if known is not None and self.segments in known:
+            decoded = obj._path_values  # the values that the decoder has read already
+            if decoded is not None and self.segments in decoded:
                 self.forget(key)
-                return known[self.segments]
+                return decoded[self.segments]
         try:
             values = _texts(self.func(obj))
         except Exception:
@@ -106,9 +106,9 @@ class IndexFunction(Generic[ObjectT]):
     def values(self, obj: ObjectT) -> tuple[str, ...]:
         """Return the values of an object, filed or not. If the function fails, return none and do not count it."""
         if self.segments is not None and isinstance(obj, KubeObject):
-            known = obj._path_values
-            if known is not None and self.segments in known:
-                return _each(known[self.segments])
+            decoded = obj._path_values
+            if decoded is not None and self.segments in decoded:
+                return _each(decoded[self.segments])
         try:
             return tuple(_texts(self.func(obj)))
         except Exception:  # noqa: BLE001 - counted and logged when the object was filed
@@ -163,9 +163,9 @@ class Index(Generic[ObjectT]):
     def put(self, number: int, key: str, obj: ObjectT) -> None:
         """File an object, replacing the one that is filed under its key."""
         segments = self.function.segments
-        if segments is not None and isinstance(obj, KubeObject) and (known := obj._path_values) is not None:
+        if segments is not None and isinstance(obj, KubeObject) and (decoded := obj._path_values) is not None:
             # Nearly always the value has not changed. A path has at most one value, so only this bucket has the key.
-            value = known.get(segments)
+            value = decoded.get(segments)
             bucket = None if value is None else self.buckets.get(value)
             if bucket is not None and key in bucket:
                 bucket[key] = obj
@@ -238,6 +238,7 @@ class IndexFork(Index[ObjectT]):
     def __init__(self, origin: Index[ObjectT]) -> None:
         self.origin = origin
         self.function = origin.function
+        # Shared with the origin, until the first change of each copies it.
         self.buckets = origin.buckets
         self._filed = origin._filed
         self._copies = TableCopies()

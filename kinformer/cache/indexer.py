@@ -60,6 +60,7 @@ class Indexer(Store[ObjectT]):
         self, key_func: Callable[[ObjectT], str] = meta_namespace_key, indexers: Indexers[ObjectT] | None = None
     ) -> None:
         super().__init__(key_func)
+        # Writes change it in place. A rebuild or a new index replaces it. All other attributes are the writer's own.
         self._state = IndexerState(new_partitions(), {}, LabelGroups())
         self._building: dict[str, Index[ObjectT]] = {}
         # All indexes, and the ones that file a KubeObject: the index by namespace leaves these to the label groups.
@@ -324,8 +325,8 @@ class Indexer(Store[ObjectT]):
             IndexNotFoundError: There is no such index.
         """
         state = self._state
-        found = _index(state, name).get(value)
-        return found if self._state is state else self.by_index(name, value)
+        objects = _index(state, name).get(value)
+        return objects if self._state is state else self.by_index(name, value)
 
     @exclusive
     def index(self, name: str, obj: ObjectT) -> Objects[ObjectT]:
@@ -368,9 +369,9 @@ class Indexer(Store[ObjectT]):
         :meta private:
         """
         state = self._state
-        found = _select(state, matches, namespace)
+        objects = _select(state, matches, namespace)
         # If a relist replaced the state in the meantime, the dicts may have been read at different moments.
-        return found if self._state is state else self.select(matches, namespace)
+        return objects if self._state is state else self.select(matches, namespace)
 
     @exclusive
     def in_namespace(self, namespace: str) -> Objects[ObjectT]:
@@ -379,8 +380,8 @@ class Indexer(Store[ObjectT]):
         :meta private:
         """
         state = self._state
-        found = _in_namespace(state, namespace)
-        return found if self._state is state else self.in_namespace(namespace)
+        objects = _in_namespace(state, namespace)
+        return objects if self._state is state else self.in_namespace(namespace)
 
     def values_of(self, name: str, obj: ObjectT) -> tuple[str, ...]:
         """Return the values of an object in an index, or none if there is no such index or its function fails.
@@ -401,9 +402,9 @@ class Indexer(Store[ObjectT]):
 
 
 def _select(state: IndexerState[ObjectT], matches: Matches, namespace: str | None) -> Objects[ObjectT]:
-    found = state.groups.select(matches, namespace)
-    if found is not None:
-        return found
+    grouped = state.groups.select(matches, namespace)
+    if grouped is not None:
+        return grouped
     # There are objects that are not a KubeObject, or a writer in another thread is moving an object.
     objects = objects_of(state.partitions) if namespace is None else _in_namespace(state, namespace)
     return filter_by_labels(objects, matches)
@@ -413,9 +414,9 @@ def _in_namespace(state: IndexerState[ObjectT], namespace: str) -> Objects[Objec
     index = state.reads.get(NAMESPACE_INDEX)
     if index is not None:
         return index.get(namespace)
-    found = state.groups.in_namespace(namespace)
-    if found is not None and state.groups.is_complete:
-        return found
+    grouped = state.groups.in_namespace(namespace)
+    if grouped is not None and state.groups.is_complete:
+        return grouped
     prefix = f"{namespace}/"
     items = items_of(state.partitions)
     return [obj for key, obj in items if (key.startswith(prefix) if namespace else "/" not in key)]
@@ -424,8 +425,8 @@ def _in_namespace(state: IndexerState[ObjectT], namespace: str) -> Objects[Objec
 def _index(state: IndexerState[ObjectT], name: str) -> Index[ObjectT] | NamespaceIndex[ObjectT]:
     index = state.reads.get(name)
     if index is None:
-        known = ", ".join(repr(other) for other in state.indexes) or "none"
-        raise IndexNotFoundError(f"there is no index {name!r}; known indexes: {known}")
+        names = ", ".join(repr(other) for other in state.indexes) or "none"
+        raise IndexNotFoundError(f"there is no index {name!r}; known indexes: {names}")
     return index
 
 

@@ -37,10 +37,10 @@ class KeyView(Mapping[str, Obj]):
         self._cache = cache
 
     def __getitem__(self, key: str) -> Obj:
-        found = self._cache.get_by_key(key)
-        if found is None:
+        obj = self._cache.get_by_key(key)
+        if obj is None:
             raise KeyError(key if self._has_form(key) else f"{key!r}: the keys here are 'namespace/name'")
-        return found
+        return obj
 
     @overload
     def get(self, key: str, /) -> Obj | None: ...
@@ -48,8 +48,8 @@ class KeyView(Mapping[str, Obj]):
     def get(self, key: str, /, default: Obj | T) -> Obj | T: ...
     def get(self, key: str, /, default: object = None) -> object:
         """Return the object of a key, or `default` if there is none."""
-        found = self._cache.get_by_key(key)
-        return default if found is None else found
+        obj = self._cache.get_by_key(key)
+        return default if obj is None else obj
 
     def __contains__(self, key: object) -> bool:
         return isinstance(key, str) and self._cache.get_by_key(key) is not None

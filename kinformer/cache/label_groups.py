@@ -41,7 +41,7 @@ def _labels(obj: object) -> Mapping[str, str]:
 
 def filter_by_labels(objects: Iterable[ObjectT], matches: Matches) -> Objects[ObjectT]:
     """Return the objects whose labels match. `matches` is called once per shared label dict."""
-    found: Objects[ObjectT] = []
+    matching: Objects[ObjectT] = []
     verdicts: dict[int, bool] = {}
     for obj in objects:
         if isinstance(obj, KubeObject):
@@ -52,8 +52,8 @@ def filter_by_labels(objects: Iterable[ObjectT], matches: Matches) -> Objects[Ob
         else:
             verdict = matches(_labels(obj))
         if verdict:
-            found.append(obj)
-    return found
+            matching.append(obj)
+    return matching
 
 
 class LabelGroups(Generic[ObjectT]):
@@ -66,8 +66,9 @@ class LabelGroups(Generic[ObjectT]):
     __slots__ = ("_changes", "_others", "spaces")
 
     def __init__(self) -> None:
+        # Only the cache's writer changes these three.
         self.spaces: Table[str, _Space[ObjectT]] = {}
-        self._others = 0
+        self._others = 0  # objects in no group
         # A sequence number, odd while an object moves between groups. If it changes during a read in another thread,
         # the groups or their members have changed, so the reader reads again. (Without the GIL, the indexer's
         # `exclusive` methods keep readers and the writer apart.)
@@ -115,15 +116,15 @@ class LabelGroups(Generic[ObjectT]):
             return None
         verdicts: dict[int, bool] = {}
 
-        def wanted(group: _Group[ObjectT]) -> bool:
+        def takes(group: _Group[ObjectT]) -> bool:
             labels = group[0]
             verdict = verdicts.get(id(labels))
             if verdict is None:
                 verdict = verdicts[id(labels)] = matches(labels)
             return verdict
 
-        found = self._read(wanted, namespace)
-        return None if self._others else found  # one may have been stored in the meantime
+        objects = self._read(takes, namespace)
+        return None if self._others else objects  # one may have been stored in the meantime
 
     def in_namespace(self, namespace: str) -> Objects[ObjectT] | None:
         """Return the `KubeObject`s of one namespace, or None if a writer in another thread interferes."""
@@ -143,7 +144,7 @@ class LabelGroups(Generic[ObjectT]):
         """True if every stored object is in a group."""
         return not self._others
 
-    def _read(self, wanted: Callable[[_Group[ObjectT]], bool] | None, namespace: str | None) -> Objects[ObjectT] | None:
+    def _read(self, takes: Callable[[_Group[ObjectT]], bool] | None, namespace: str | None) -> Objects[ObjectT] | None:
         for _ in range(_TRIES):
             changes = self._changes
             if changes & 1:
@@ -153,13 +154,11 @@ class LabelGroups(Generic[ObjectT]):
             else:
                 space = self.spaces.get(namespace)
                 spaces = [] if space is None else [space]
-            members = [
-                group[1] for space in spaces for group in list(space.values()) if wanted is None or wanted(group)
-            ]
+            members = [group[1] for space in spaces for group in list(space.values()) if takes is None or takes(group)]
             # If the number has not changed, the result is consistent.
-            found = objects_of(tables_of(members))
+            objects = objects_of(tables_of(members))
             if self._changes == changes:
-                return found
+                return objects
         return None
 
     def _link(self, key: str, obj: ObjectT, namespace: str, labels: dict[str, str]) -> None:
@@ -188,6 +187,7 @@ class LabelGroupsFork(LabelGroups[ObjectT]):
         self.origin = origin
         # By namespace and id of the labels: the members of groups that this fork has copied or created.
         self._own_members: dict[str, dict[int, dict[str, ObjectT]]] = {}
+        # Shared with the origin, until the first change copies it.
         self.spaces = origin.spaces
         self._others = origin._others
         self._changes = 0

@@ -131,17 +131,17 @@ class Lister(_Listed[ObjectT]):
         """
         namespace = namespace or self.default_namespace
         if namespace:
-            found = self._get(f"{namespace}/{name}")
-            if found is None and namespace == self.default_namespace and "/" not in name:
-                found = self._get(name)  # of a resource without namespaces, to which a default does not apply
-            if found is None:
+            obj = self._get(f"{namespace}/{name}")
+            if obj is None and namespace == self.default_namespace and "/" not in name:
+                obj = self._get(name)  # of a resource without namespaces, to which a default does not apply
+            if obj is None:
                 _require_text("get", namespace)
                 _require_name(name, namespace)
-            return found
-        found = self._get(name)
-        if found is None:
+            return obj
+        obj = self._get(name)
+        if obj is None:
             self._require_no_namespace(name)
-        return found
+        return obj
 
     def by_namespace(self, namespace: str) -> NamespaceLister[ObjectT]:
         """Return the reads of one namespace, or of all for `""`, as in client-go (`NamespaceAll`)."""
@@ -164,10 +164,10 @@ class Lister(_Listed[ObjectT]):
                 _parse(label_selector) if isinstance(label_selector, str) else LabelSelector.parse(label_selector)
             )
             if selector:
-                found = self._indexer.select(selector.matches, namespace or None)
-                if not found and isinstance(label_selector, str):
+                objects = self._indexer.select(selector.matches, namespace or None)
+                if not objects and isinstance(label_selector, str):
                     self._hint_at_namespace(label_selector)
-                return found
+                return objects
         return self._indexer.in_namespace(namespace) if namespace else self._indexer.list()
 
     def by_index(self, index: str, value: str) -> Objects[ObjectT]:

@@ -21,7 +21,7 @@ NAMESPACE_INDEX = "namespace"
 """The name of the index that an informer's cache always has (client-go, tools/cache/index.go: `NamespaceIndex`)."""
 
 
-def meta_namespace_index_func(obj: Any) -> list[str]:  # Any: as `meta_namespace_key`
+def meta_namespace_index_func(obj: Any) -> list[str]:  # any object, as in `meta_namespace_key`
     """Return the namespace of an object as its only value, or `""` if it is cluster-scoped.
 
     Accepts the same objects as `meta_namespace_key`, except tombstones. Upstream: client-go, tools/cache/index.go,
@@ -82,11 +82,11 @@ class NamespaceIndex(Generic[ObjectT]):
 
     def get(self, value: str) -> Objects[ObjectT]:
         """Return the objects of a namespace."""
-        found = self._groups.in_namespace(value)
-        if found is None:  # a writer in another thread is moving an object
+        members = self._groups.in_namespace(value)
+        if members is None:  # a writer in another thread is moving an object
             objects = objects_of(self._partitions)
-            found = [obj for obj in objects if isinstance(obj, KubeObject) and obj.namespace == value]
-        return found + self._others.get(value) if self._others.buckets else found
+            members = [obj for obj in objects if isinstance(obj, KubeObject) and obj.namespace == value]
+        return members + self._others.get(value) if self._others.buckets else members
 
     def keys(self, value: str) -> Keys:
         """Return the keys of the objects of a namespace, in no order."""

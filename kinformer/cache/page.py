@@ -79,9 +79,9 @@ async def page_of(
         if budget.exhausted():
             budget.key = key
             await budget.pause()
-    found = best.sorted()
-    shown = found[:limit]
-    return Page([obj for _, obj in shown], total, _cursor(shown[-1][0]) if len(found) > limit else None)
+    ordered = best.sorted()
+    shown = ordered[:limit]
+    return Page([obj for _, obj in shown], total, _cursor(shown[-1][0]) if len(ordered) > limit else None)
 
 
 class _Best(Generic[V]):
@@ -142,7 +142,7 @@ def _order(value: object) -> tuple[int, int | float | str]:
 
 
 def _cursor(place: Place) -> str:
-    return base64.urlsafe_b64encode(json.dumps(place).encode()).decode().rstrip("=")  # json takes inf
+    return base64.urlsafe_b64encode(json.dumps(place).encode()).decode().rstrip("=")  # msgspec writes inf as null
 
 
 def _place(cursor: str) -> Place:

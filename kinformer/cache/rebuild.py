@@ -85,6 +85,7 @@ class IndexerRebuild(Generic[ObjectT]):
         namespace: str | None,
         close: Callable[[Next[ObjectT] | None], None],
     ) -> None:
+        # All of this is the rebuild's own, until `commit` hands it to the indexer. `_forget` lets go of it at the end.
         self._base = state.partitions
         self._partitions = state.partitions.copy()
         self._own = bytearray(PARTITIONS)

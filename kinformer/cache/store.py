@@ -127,6 +127,7 @@ class Store(Generic[ObjectT]):
     def __init__(self, key_func: KeyFunc[ObjectT] = meta_namespace_key) -> None:
         check_callback(key_func, "key_func", "obj", type(self).__name__, plain=True)
         self._key_func = key_func
+        # A write changes the state in place, and `replace` puts another one in its place. Only the writer does either.
         self._state: StoreState[ObjectT] = StoreState(new_partitions())
         self._resource_version = ""
         self._exclusion = exclusion()
@@ -205,9 +206,9 @@ class Store(Generic[ObjectT]):
         """Return all objects, in no order."""
         while True:
             state = self._state
-            found = objects_of(state.partitions)
+            objects = objects_of(state.partitions)
             if self._state is state:  # otherwise its dicts may have been changed as parts of the next state
-                return found
+                return objects
 
     def tables(self) -> Iterator[dict[str, ObjectT]]:
         """Iterate over all objects by key, in dicts that belong to the caller. Each is copied when it is reached.

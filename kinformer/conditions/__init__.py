@@ -12,6 +12,8 @@ as filters of handlers and in comprehensions, and combined with `and`, `or` and 
 true for an object that does not exist. The cited sources are from kubernetes, kubectl and kube-rs.
 
 They are defined in `kinds.conditions`.
+
+Tests: tests/conditions.
 """
 
 from kinformer._lazy import attach_stub

@@ -219,7 +219,7 @@ def _has_tls(transport: asyncio.Transport) -> bool:
 def json_body(request: aiohttp.ClientRequest) -> object:
     """Return the decoded body of a request sent as str or bytes, or None if it has no JSON body."""
     body = request.body
-    if not isinstance(body, BytesPayload):  # also used for str
+    if not isinstance(body, BytesPayload):  # aiohttp makes one from str too
         return None
     try:
         return cast("object", msgspec.json.decode(body.decode()))
@@ -277,17 +277,17 @@ class Connecting:
             _made.reset(token)
 
     def _end(self, made: Iterable[socket.socket]) -> None:
-        for one in made:
-            if one.fileno() >= 0:
+        for sock in made:
+            if sock.fileno() >= 0:
                 with suppress(OSError):  # not connected, or not any more
-                    one.shutdown(socket.SHUT_RDWR)
-                self._ended.add(one)
+                    sock.shutdown(socket.SHUT_RDWR)
+                self._ended.add(sock)
 
     async def settle(self) -> None:
         """Yield until asyncio has closed the ended sockets, before the loop may be closed."""
         for _ in range(_TURNS):
             await asyncio.sleep(0)
-            if all(one.fileno() < 0 for one in self._ended):
+            if all(sock.fileno() < 0 for sock in self._ended):
                 return
 
 

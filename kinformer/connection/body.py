@@ -96,6 +96,7 @@ class Body:
         self._cut_is_end = cut_is_end
         self._reason = reason
         self._pace = Pace()
+        # Set by `expect_json`, before the body is read. The second is None again once the body has begun as JSON.
         self._budget: YieldBudget | None = None
         self._no_json: type[Exception] | None = None
         self._is_whole = read_whole(response.content)

@@ -183,7 +183,7 @@ def check_server(url: str, *, where: str, scheme: str | None = None) -> str:
     shown, url = showable_url(url), url.strip()
     host = url if "://" in url else url.rstrip("/")
     if scheme and "/" not in host and (":" in host or "." in host or showable_output(host) == host):
-        url = f"{scheme}://{host}"  # a word without : and . that looks secret is perhaps a token
+        url = f"{scheme}://{host}"  # a word without : and . that looks secret may be a token, and no host
     if "://" not in url:
         raise ConfigError(f"{where}: must be a URL such as https://host:6443, with http:// or https://")
     parts = split_url(url)
@@ -257,7 +257,7 @@ Compression = Literal["auto", "gzip", "none"]
 def check_compression(compression: str) -> None:
     """Raise ConfigError unless this is a `Compression`."""
     if compression not in get_args(Compression):
-        choices = ", ".join(repr(one) for one in get_args(Compression))
+        choices = ", ".join(repr(choice) for choice in get_args(Compression))
         raise ConfigError(f"invalid compression={compression!r}: expected one of {choices}")
 
 

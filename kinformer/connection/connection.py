@@ -47,7 +47,7 @@ T = TypeVar("T")
 _LONG = 65.0  # seconds, more than an API server's own limit of 60
 _FLOW_SCHEMA = "X-Kubernetes-PF-FlowSchema-UID"
 _REQUEST_TIMEOUT = 30.0  # seconds. An API server aborts a request after 60, and few requests take a second
-_HANDLER_THREADS = 40  # anyio's default for the threads of a loop
+_HANDLER_THREADS = 40  # the number of threads that anyio allows a loop by default
 
 
 _UNTRACED: AbstractContextManager[Callable[[int], object]] = nullcontext(lambda status: None)
@@ -59,6 +59,7 @@ class Connection:
     def __init__(self, **options: Unpack[ClientKeywords]) -> None:
         self._options = ClientOptions(**options)
         self._load: Callable[[], Awaitable[ConnectionSettings]] = in_thread(load_default)
+        # Set on entering. Leaving closes the transport, and forgets the bridge, which is made on first use.
         self._connection: ConnectionSettings | None = None
         self._transport: Transport | None = None
         self._sender = Sender("", None, None)

@@ -39,7 +39,7 @@ _AGGREGATED = ",".join(
 )
 _AT_ONCE = 16  # concurrent requests, one per group version, if the server has no aggregated discovery
 _UNREADABLE_TTL = 60.0  # seconds before asking again a server that hides kube-system
-_ANY = "*"  # in place of the name of a group that cannot be read, which could be any
+_ANY = "*"  # stands for a group that cannot be read, which could be any group
 
 REMEMBERED = 10.0
 """Seconds for which a result is reused."""
@@ -118,7 +118,7 @@ class Discovery(tuple[APIResource, ...]):
 
         :meta private:
         """
-        if any((known.group, known.name) == (resource.group, resource.resource) for known in self):
+        if any((served.group, served.name) == (resource.group, resource.resource) for served in self):
             return True
         return None if _ANY in self._unclear or resource.group in self._unclear else False
 
@@ -145,15 +145,15 @@ class Discovery(tuple[APIResource, ...]):
         Raises:
             ConfigError: No resource has this name. The message names the nearest one.
         """
-        wanted = name.strip().lower()
-        matches = [resource for resource in self if wanted in _names(resource)]
+        lowered = name.strip().lower()
+        matches = [resource for resource in self if lowered in _names(resource)]
         if not matches:
             # Short names come last, because the full name of any other resource takes precedence.
-            bare, _, group = wanted.partition(".")
+            bare, _, group = lowered.partition(".")
             matches = [r for r in self if bare in r.short_names and (not group or group in _suffixes(r))]
         if matches:
             return matches[0]
-        nearest = _nearest(self, wanted)
+        nearest = _nearest(self, lowered)
         hint = f"; the nearest is {nearest}" if nearest else ""
         raise ConfigError(f"the server has no resource {name!r}{hint}")
 
@@ -281,14 +281,14 @@ class _Reading:
     async def discovery(self) -> Discovery:
         """Return all resources. Raises as `discover` does."""
         asked_at = asyncio.get_running_loop().time()
-        found: list[APIResource] = []
+        resources: list[APIResource] = []
         for path in ("/api", "/apis"):
             document = await self._get(path, Accept=_AGGREGATED)
             if document.get("kind") == "APIGroupDiscoveryList":
-                found += self._aggregated(document, path)
+                resources += self._aggregated(document, path)
             else:
-                found += await self._one_by_one(document, path)
-        return Discovery(found, asked_at=asked_at, unclear=self._unclear)
+                resources += await self._one_by_one(document, path)
+        return Discovery(resources, asked_at=asked_at, unclear=self._unclear)
 
     async def _get(self, path: str, **headers: str) -> _Document:
         return _dict(await self._client.request("GET", path, headers=headers, retries=self._retries))

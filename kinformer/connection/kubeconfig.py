@@ -43,7 +43,7 @@ T = TypeVar("T")
 Kubeconfig: TypeAlias = str | os.PathLike[str] | Mapping[str, Any]
 """A kubeconfig: the path of a file, or its content as a mapping."""
 
-_MAPPING = Path("kubeconfig mapping")  # replaces the file name in errors
+_MAPPING = Path("kubeconfig mapping")  # stands for the name of the file in errors
 _VALUES_OF_ONE = 20_000  # the most values of a kubeconfig that is not in a file. Copying them takes 3 ms
 
 
@@ -71,8 +71,8 @@ def as_source(kubeconfig: object) -> Kubeconfig | None:
 def _plain(value: object) -> object:
     """Copy mappings to dicts and sequences to lists, as a YAML parser returns them."""
     if isinstance(value, Mapping):
-        return {key: _plain(one) for key, one in value.items()}
-    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
+        return {key: _plain(member) for key, member in value.items()}
+    return [_plain(member) for member in value] if isinstance(value, list | tuple) else value
 
 
 def load_default(environ: Mapping[str, str] | None = None) -> ConnectionSettings:
@@ -157,7 +157,7 @@ def context_digests(path: Kubeconfig | None = None) -> dict[str, str]:
         chosen = entry.mapping("context")
         parts: list[object] = [str(chosen.file), chosen.value]
         for section, part in (("clusters", "cluster"), ("users", "user")):
-            named = (one for one in _entries(files, section) if one.text("name") == chosen.value.get(part))
+            named = (other for other in _entries(files, section) if other.text("name") == chosen.value.get(part))
             field = next(named, None)
             parts += [None, None] if field is None else [str(field.file), field.value]
         digest = hashlib.sha256(repr(parts).encode(errors="backslashreplace")).hexdigest()
@@ -313,9 +313,9 @@ def _current_context(files: list[_Field]) -> tuple[str, str]:
 def _entries(files: list[_Field], section: str) -> Iterator[_Field]:
     for file in files:
         for number, entry in enumerate(file.items(section)):
-            found = _Field(file.file, f"{section}[{number}]", entry)
-            found.path = f"{section}[{found.text('name', required=True)}]"
-            yield found
+            field = _Field(file.file, f"{section}[{number}]", entry)
+            field.path = f"{section}[{field.text('name', required=True)}]"
+            yield field
 
 
 def _named(files: list[_Field], section: str, name: str, where: str) -> _Field:
@@ -326,8 +326,8 @@ def _named(files: list[_Field], section: str, name: str, where: str) -> _Field:
             return entry
         names.append(entry.text("name"))
     place = where if ": " in where else f"{', '.join(str(file.file) for file in files)}: {where}"
-    known = f"known: {', '.join(sorted(set(names)))}" if names else f"{section} is empty"
-    raise ConfigError(f"{place}: {name!r} is not in {section}; {known}")
+    choices = f"known: {', '.join(sorted(set(names)))}" if names else f"{section} is empty"
+    raise ConfigError(f"{place}: {name!r} is not in {section}; {choices}")
 
 
 def _credential(user: _Field, cluster: _Field) -> Credential:

@@ -40,7 +40,7 @@ class _Source(Protocol):
 
 
 class Answers:
-    """The answers to the requests of one source.
+    """The answers to the requests of one source. `note` changes everything here, once per answer.
 
     Attributes:
         last: The last answer, if it is a refusal.
@@ -56,6 +56,7 @@ class Answers:
         self.is_repeated = False
         self.is_lasting = False
         self.at = 0.0
+        # The refusals since the last other answer: by status, the time of the first one, and their number.
         self._counts: Counter[int] = Counter()
         self._since = 0.0
         self._alone = 0

@@ -135,8 +135,8 @@ class Sender:
         self._metrics = metrics
         self._requests = 0
         self._retries: Counter[str] = Counter()
-        self._throttled = 0
-        self._next_line = 0.0
+        self._throttled = 0  # requests that had to wait for the limit
+        self._next_line = 0.0  # the time before which no further wait is logged
         self._told = LogOnce()  # a server that sheds load rejects many requests at once
 
     def statistics(self) -> ClientStatistics:

@@ -28,9 +28,9 @@ def showable_url(url: str) -> str:
     user, at, rest = rest.rpartition("@")
     end = re.search(r"[/?#]", rest)
     place, path = (rest[: end.start()], rest[end.start() :]) if end else (rest, "")
-    found = _PLACE.fullmatch(place)
-    if found and found["port"] and not (found["colon"] and _is_port(found["port"])):
-        place = f"{found['host']}:{HIDDEN}" if found["colon"] else HIDDEN
+    match = _PLACE.fullmatch(place)
+    if match and match["port"] and not (match["colon"] and _is_port(match["port"])):
+        place = f"{match['host']}:{HIDDEN}" if match["colon"] else HIDDEN
     return f"{scheme}://{HIDDEN + at if at else user}{place}{_without_query(path)}"
 
 
@@ -40,8 +40,8 @@ def _is_port(port: str) -> bool:
 
 def _without_query(path: str) -> str:
     """Return a path without query and fragment, with a mark in their place."""
-    found = re.search(r"[?#]", path)
-    return f"{path[: found.start()]}{found[0]}{HIDDEN}" if found else path
+    match = re.search(r"[?#]", path)
+    return f"{path[: match.start()]}{match[0]}{HIDDEN}" if match else path
 
 
 def showable_file(value: str) -> str:
@@ -90,11 +90,11 @@ def showable_output(output: str, known: Iterable[str] = ()) -> str:
     output = output.strip()
     if len(output) > _LAST:
         output = output[-_LAST:].partition("\n")[2]  # a value without its name could not be recognized
-    for value in sorted({one for one in known if len(one) >= _SHORTEST_KNOWN}, key=len, reverse=True):
+    for value in sorted({text for text in known if len(text) >= _SHORTEST_KNOWN}, key=len, reverse=True):
         output = output.replace(value, HIDDEN)
     for pattern in _PATTERNS:
-        output = re.sub(pattern, lambda found: f"{found.groupdict().get('name', '')}{HIDDEN}", output)
-    return _WORD.sub(lambda found: HIDDEN if _looks_secret(found[0]) else found[0], output)
+        output = re.sub(pattern, lambda match: f"{match.groupdict().get('name', '')}{HIDDEN}", output)
+    return _WORD.sub(lambda match: HIDDEN if _looks_secret(match[0]) else match[0], output)
 
 
 def _looks_secret(word: str) -> bool:
@@ -110,5 +110,5 @@ def _looks_secret(word: str) -> bool:
 
 def _classes(word: str) -> int:
     """Return how many of lower case, upper case and digits a word has, or 0 without digits."""
-    has_digit = any(one.isdecimal() for one in word)
-    return has_digit * (1 + any(one.islower() for one in word) + any(one.isupper() for one in word))
+    has_digit = any(char.isdecimal() for char in word)
+    return has_digit * (1 + any(char.islower() for char in word) + any(char.isupper() for char in word))

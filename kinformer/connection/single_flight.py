@@ -42,8 +42,8 @@ class SingleFlight(Generic[T]):
         self._ttl = ttl
         self._lingers = lingers
         self._joins_running = joins_running
-        self._flight: _Flight[T] | None = None
-        self._kept: tuple[float, T] | None = None
+        self._flight: _Flight[T] | None = None  # the running call, or one that has not begun
+        self._kept: tuple[float, T] | None = None  # the time until which the last result is reused, and the result
 
     async def get(self) -> T:
         """Return the cached result if it is recent enough, or else the result of the running or a new call."""

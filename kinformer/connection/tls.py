@@ -59,6 +59,7 @@ class TLSMaterials:
     def __init__(self, connection: ConnectionSettings) -> None:
         self._tls = connection.tls
         self._credential = connection.credential
+        # `build` sets these, and `reload` replaces the second, in a thread and under the lock.
         self._context: _Context | None = None
         self._loaded: tuple[tuple[bytes, bytes] | None, tuple[_Stamp, ...]] | None = None
         self._loading = threading.Lock()
@@ -119,10 +120,10 @@ def _stamp(pem: Pem | None) -> _Stamp:
     if pem is None or pem.path is None:
         return None
     try:
-        found = os.stat(pem.path)  # noqa: PTH116 - the path is a plain string
+        status = os.stat(pem.path)  # noqa: PTH116 - the path is a plain string
     except FileNotFoundError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino  # times may repeat, because images set them to 0
+    return status.st_mtime_ns, status.st_size, status.st_ino  # times may repeat, because images set them to 0
 
 
 def _load_identity(context: ssl.SSLContext, where: str, cert: bytes, key: bytes) -> None:

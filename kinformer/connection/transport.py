@@ -81,7 +81,7 @@ class Transport:
         self.encoding = accepted_encoding(compression, connection)
         self._headers = [("User-Agent", user_agent), ("Accept-Encoding", self.encoding), *connection.headers]
         self._tls = TLSMaterials(connection) if connection.server.startswith("https:") else None
-        self._sessions: _Sessions | None = None
+        self._sessions: _Sessions | None = None  # from `open` to `close`
 
     def __repr__(self) -> str:
         return f"<Transport {self.connection.server}>"

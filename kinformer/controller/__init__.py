@@ -3,6 +3,7 @@
 May import: `informer`, `workqueue` and below.
 Reading order: controller, options, sources, run, own_writes, then the helpers applier, finalizers, status and
 event_recorder.
+Tests: tests/controller, tests/explore.
 """
 
 from kinformer._lazy import attach_stub

@@ -68,15 +68,15 @@ def _values_at(step: str, value: Json) -> tuple[()] | tuple[Json]:
         return (value[name],) if isinstance(value, dict) and name in value else ()
     if not isinstance(value, list):
         return ()
-    wanted = _decode_step(name)
+    decoded = _decode_step(name)
     if kind == "v":
-        return (wanted,) if wanted in value else ()
+        return (decoded,) if decoded in value else ()
     if kind == "k":
-        for item in value:
-            if isinstance(item, dict) and all(item.get(key) == part for key, part in wanted.items()):
-                return (item,)
+        for element in value:
+            if isinstance(element, dict) and all(element.get(key) == part for key, part in decoded.items()):
+                return (element,)
         return ()
-    return (value[wanted],) if kind == "i" and wanted < len(value) else ()
+    return (value[decoded],) if kind == "i" and decoded < len(value) else ()
 
 
 _APPLY = {"Content-Type": "application/apply-patch+yaml"}  # JSON is valid YAML
@@ -191,7 +191,7 @@ class Applier:
         version = version_or_zero(cached.resource_version) if cached is not None else 0
         if applied.answer is not None and version < applied.version:
             if cached is None and self._version_seen() >= applied.version:
-                return None  # the cache has seen its creation and deletion
+                return None  # it was created and deleted, and the cache has seen both
             return applied.answer
         applied.answer = None
         if cached is None or cached.uid != applied.uid:
@@ -219,13 +219,13 @@ class Applier:
         if len(self._applied) > 2 * len(self._informer.indexer) + _SPARE:
             here, seen = set(self._informer.indexer.list_keys()), self._version_seen()
             self._applied = {
-                one: applied for one, applied in self._applied.items() if one in here or applied.version > seen
+                other: applied for other, applied in self._applied.items() if other in here or applied.version > seen
             }
         return response
 
     def _path_of(self, document: Mapping[str, object]) -> str:
-        found = document.get("metadata")
-        metadata = found if isinstance(found, Mapping) else {}
+        given = document.get("metadata")
+        metadata = given if isinstance(given, Mapping) else {}
         return self._resource.path(metadata.get("namespace"), metadata.get("name") or "")
 
     def _version_seen(self) -> int:

@@ -271,8 +271,8 @@ class EventRecorder:
                         await self._wake.wait()
             self._queue_due_series()
             await self._send_queue()
-        for key, known in list(self._series.unfinished()):
-            self._queue.append(_Job(key, known, self._documents[key]))
+        for key, occurrences in list(self._series.unfinished()):
+            self._queue.append(_Job(key, occurrences, self._documents[key]))
         await self._send_queue()
 
     async def _send_queue(self) -> None:
@@ -286,8 +286,8 @@ class EventRecorder:
         if now < self._next_series_check:
             return
         self._next_series_check = now + _SERIES_CHECK
-        for key, known in self._series.due(now):
-            self._queue.append(_Job(key, known, self._documents[key]))
+        for key, occurrences in self._series.due(now):
+            self._queue.append(_Job(key, occurrences, self._documents[key]))
         if len(self._documents) > len(self._series):
             waiting = {job.key for job in self._queue}
             self._documents = {
@@ -296,19 +296,19 @@ class EventRecorder:
 
     async def _deliver(self, job: _Job) -> None:
         """Send an event, or give it up. Never raises an error of the network or the server."""
-        known = job.occurrences
+        occurrences = job.occurrences
         for attempt in range(_ATTEMPTS):
-            if known.sent_count == known.count:
+            if occurrences.sent_count == occurrences.count:
                 return  # an earlier job has sent this count
             try:
                 await self._send(job, is_retry=attempt > 0)
                 self._counts["sent"] += 1
                 return
             except NotFoundError as error:
-                if known.place is None:  # the namespace does not exist
+                if occurrences.place is None:  # the namespace does not exist
                     self._give_up(job, error)
                     return
-                known.place = None  # the series' Event is gone, so create a new one
+                occurrences.place = None  # the series' Event is gone, so create a new one
                 job = job._replace(document=self._renamed(job.document))
             except (ConnectError, ServerError, TooManyRequestsError) as error:
                 if attempt == _ATTEMPTS - 1:
@@ -335,13 +335,13 @@ class EventRecorder:
         return {**document, "metadata": {**document["metadata"], "name": name}}
 
     async def _send(self, job: _Job, *, is_retry: bool) -> None:
-        known, document = job.occurrences, job.document
-        count, now = known.count, self._clock.loop()
+        occurrences, document = job.occurrences, job.document
+        count, now = occurrences.count, self._clock.loop()
         series: dict[str, object] | None = None
         if count > 1:
-            wall = self._clock.wall() - (now - known.last)
+            wall = self._clock.wall() - (now - occurrences.last)
             series = {"count": count, "lastObservedTime": micro_time(wall)}
-        if known.place is None:
+        if occurrences.place is None:
             body = document if series is None else {**document, "series": series}
             namespace, name = document["metadata"]["namespace"], document["metadata"]["name"]
             try:
@@ -350,11 +350,11 @@ class EventRecorder:
                 if not is_retry:
                     raise
                 # An earlier attempt arrived, but its response was lost. Its count may have been lower.
-                count = known.sent_count or 1
-            known.place = (namespace, name)
+                count = occurrences.sent_count or 1
+            occurrences.place = (namespace, name)
         else:
-            await self._client.request("PATCH", _EVENTS.path(*known.place), body={"series": series}, retries=0)
-        known.sent_count, known.sent_at = count, now
+            await self._client.request("PATCH", _EVENTS.path(*occurrences.place), body={"series": series}, retries=0)
+        occurrences.sent_count, occurrences.sent_at = count, now
 
 
 def _utf8(text: str) -> bytes:

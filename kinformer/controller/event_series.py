@@ -56,36 +56,36 @@ class EventSeries:
 
     def ended(self, key: Hashable, now: float) -> Occurrences | None:
         """Return the series of a key if it has ended and its last count is unsent. `occurred` then begins another."""
-        known = self._series.get(key)
-        return known if known is not None and known.outdated and now - known.last > FINISH_AFTER else None
+        series = self._series.get(key)
+        return series if series is not None and series.outdated and now - series.last > FINISH_AFTER else None
 
     def occurred(self, key: Hashable, now: float) -> tuple[Occurrences, bool]:
         """Count an occurrence, and return its series and True if it should be sent now.
 
         The first occurrence is sent, and the second one, which makes it a series.
         """
-        known = self._series.get(key)
-        if known is None or now - known.last > FINISH_AFTER:
-            known = self._series[key] = Occurrences(1, now, 0, now)
-            return known, True
-        known.count += 1
-        known.last = now
-        return known, known.count == 2
+        series = self._series.get(key)
+        if series is None or now - series.last > FINISH_AFTER:
+            series = self._series[key] = Occurrences(1, now, 0, now)
+            return series, True
+        series.count += 1
+        series.last = now
+        return series, series.count == 2
 
     def due(self, now: float) -> Iterator[tuple[Hashable, Occurrences]]:
         """Yield the series to send again, because a heartbeat is due or they have ended. Ended series are forgotten."""
-        for key, known in list(self._series.items()):
-            over = now - known.last > FINISH_AFTER
+        for key, series in list(self._series.items()):
+            over = now - series.last > FINISH_AFTER
             if over:
                 del self._series[key]
-            if known.outdated and (over or now - known.sent_at >= HEARTBEAT):
-                yield key, known
+            if series.outdated and (over or now - series.sent_at >= HEARTBEAT):
+                yield key, series
 
     def unfinished(self) -> Iterator[tuple[Hashable, Occurrences]]:
         """Yield the series whose last count is unsent, for the end of the recorder."""
-        for key, known in self._series.items():
-            if known.outdated:
-                yield key, known
+        for key, series in self._series.items():
+            if series.outdated:
+                yield key, series
 
     def forget(self, key: Hashable, known: Occurrences) -> None:
         """Forget a series that was not sent, so that its next occurrence counts as the first."""

@@ -93,7 +93,7 @@ class _PendingWrite(NamedTuple):
 def object_in(write: Write) -> tuple[str, str, str] | None:
     """Return the group, resource and name of an object that was changed, as the details of a conflict name it."""
     path = RequestPath.of(write.path)
-    return (path.group, path.resource, path.name) if path is not None and path.name else None  # not of a new object
+    return (path.group, path.resource, path.name) if path is not None and path.name else None  # a create has none
 
 
 class OwnWrites:
@@ -131,8 +131,8 @@ class OwnWrites:
             if write.method == "DELETE" and name and not is_marked:
                 self._note_delete(key, informer, target, uid_in_details(answer) or uid_of(answer), version)
             elif write.method == "DELETE" and not name:
-                for one, uid in _objects_in(answer):
-                    self._note_delete(key, informer, one, uid, 0)
+                for deleted, uid in _objects_in(answer):
+                    self._note_delete(key, informer, deleted, uid, 0)
             elif name and version:  # an eviction, a binding
                 outside = informer.indexer.get_by_key(target) is None and not core_of(informer).parts.selects_all
                 self._add_pending(key, _PendingWrite(informer, target, uid_in_details(answer), version, outside))
@@ -202,11 +202,11 @@ class OwnWrites:
         if followed is not None and namespace not in followed:
             return
         before = self._pending.get(key, ())
-        if not write.seen or any(one.target == write.target for one in before):
+        if not write.seen or any(earlier.target == write.target for earlier in before):
             self._pending.setdefault(key, []).append(write)
             if len(self._pending) > self._sweep_above:
-                for one in list(self._pending):
-                    self.is_behind(one)
+                for other_key in list(self._pending):
+                    self.is_behind(other_key)
                 self._sweep_above = max(_SWEEP_ABOVE, 2 * len(self._pending))
 
     def is_behind(self, key: str) -> bool:
@@ -284,13 +284,13 @@ class OwnWrites:
 
     def _kind_held_by(self, informer: SharedInformer) -> tuple[str, str] | None:
         """Return the group and kind of the objects that the informer holds or has held, or None if unknown."""
-        known = self._kinds.get(informer)
-        if known is None:
+        group_kind = self._kinds.get(informer)
+        if group_kind is None:
             key = informer.indexer.any_key()
             sample = informer.indexer.get_by_key(key) if key is not None else None
             if sample is not None and sample.kind:
-                known = self._kinds[informer] = (sample.api_version.rpartition("/")[0], sample.kind)
-        return known
+                group_kind = self._kinds[informer] = (sample.api_version.rpartition("/")[0], sample.kind)
+        return group_kind
 
 
 def _client_of(informer: SharedInformer) -> object:
@@ -303,7 +303,7 @@ def _server_of(client: object) -> str:
     """Return the URL of a client's server, or "" if there is none or it is not known yet."""
     try:
         return str(getattr(client, "server", ""))
-    except RuntimeError:  # the client has not been entered
+    except RuntimeError:  # the client is not entered, so it has no server yet
         return ""
 
 

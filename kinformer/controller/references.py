@@ -72,7 +72,7 @@ class Deletion(NamedTuple):
     def of(cls, answer: object) -> Deletion | None:
         """Return the deletion in the Status of a successful DELETE (a dict or a kubernetes_asyncio model), or None."""
         details = _details(answer)
-        name, resource = _text(details, "name"), _text(details, "kind")  # its "kind" is the resource
+        name, resource = _text(details, "name"), _text(details, "kind")  # a Status has the resource in "kind"
         if _text(answer, "status") != "Success" or not name or not resource:
             return None
         return cls((_text(details, "group"), resource), name, _text(details, "uid"), status_version(answer))

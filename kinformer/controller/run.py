@@ -107,7 +107,7 @@ class ControllerRun:
     @property
     def synced(self) -> bool:
         """True while reconciles are made."""
-        return self._has_synced and bool(self._tasks.running)  # none runs on a loop that was closed
+        return self._has_synced and bool(self._tasks.running)  # a task whose loop was closed does not run
 
     @property
     def active(self) -> int:
@@ -160,7 +160,8 @@ class ControllerRun:
             self._end.set_exception(error)
             self._end.exception()  # marked as retrieved, because nothing awaits it if the run is being cancelled
         elif isinstance(error, LeadershipLostError) or (self.queue.shutting_down and isinstance(error, KinformerError)):
-            log.debug("%s ended with %s: %s", task, type(error).__name__, error, reason=error)  # as informers stop too
+            # The informers stop at the same time, so this is no failure of the task.
+            log.debug("%s ended with %s: %s", task, type(error).__name__, error, reason=error)
         else:
             log.error("%s ended with %s: %s", task, type(error).__name__, error, exc_info=error, reason=error)
 
@@ -252,16 +253,13 @@ class ControllerRun:
     def _stale(self) -> list[Freshness]:
         """Return the informers whose cache was last proved current more than `max_staleness` ago."""
         limit = self._options.max_staleness
-        stale = [] if limit is None else [one for core in self._cores for one in too_old(core, limit)]
+        stale = [] if limit is None else [freshness for core in self._cores for freshness in too_old(core, limit)]
         if not stale:
             self._logged_stale = False
         elif not self._logged_stale:
             self._logged_stale = True
-            message, names = (
-                "controller %s: reconciles wait, because a cache may be stale: %s",
-                ", ".join(map(str, stale)),
-            )
-            log.warning(message, self._name, names, resource=self._resource, reason="stale")
+            message = "controller %s: reconciles wait, because a cache may be stale: %s"
+            log.warning(message, self._name, ", ".join(map(str, stale)), resource=self._resource, reason="stale")
         return stale
 
     async def _wait_for_fresh(self, key: str, stale: Sequence[Freshness]) -> None:
@@ -375,7 +373,7 @@ class ControllerRun:
         if isinstance(error, ConflictError):
             message, by = "controller %s: %s: %s was changed by %s; retrying in %.3g s", "another client"
             target = tuple(str(error.details.get(part) or "") for part in ("group", "kind", "name"))
-            if target in written and not error.details.get("causes"):  # which a conflict of field managers has
+            if target in written and not error.details.get("causes"):  # a conflict of field managers has causes
                 by = "this reconcile, perhaps by another client too: use the object that its write returned"
             args = (self._name, key, " ".join(target[1:]).strip() or "the object", by, delay)
             log.info(message, *args, resource=self._resource, key=key, reason=error)

@@ -199,10 +199,10 @@ class SourceFeed:
         return [self._completed(key, event) for key in keys]
 
     async def _mapped(self, mapper: Mapper, obj: KubeObject) -> list[str]:
-        found = mapper(obj)
-        if inspect.isawaitable(found):
-            found = await found
-        return [request_key(key, clusters=self._clusters) for key in found]
+        keys = mapper(obj)
+        if inspect.isawaitable(keys):
+            keys = await keys
+        return [request_key(key, clusters=self._clusters) for key in keys]
 
     def _completed(self, key: str, event: InformerEvent) -> str:
         if not self._completes or key.count("/") == 2:

@@ -42,9 +42,9 @@ async def write_status(
         APIError, ConnectError: As in `Client.request`.
     """
     path = parse_resource(resource).path(obj.namespace, obj.name, "status")
-    known = obj.get("status")
-    known = known if isinstance(known, dict) else {}
-    differing = _differing_fields(known, msgspec.json.decode(encode(dict(status))))  # a tuple differs from its list
+    current = obj.get("status")
+    current = current if isinstance(current, dict) else {}
+    differing = _differing_fields(current, msgspec.json.decode(encode(dict(status))))  # a tuple differs from its list
     if not differing:
         return obj
     metadata = {"uid": obj.uid, "resourceVersion": obj.resource_version}

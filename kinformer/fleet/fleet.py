@@ -26,7 +26,7 @@ from kinformer.fleet.secrets import SecretClusters
 from kinformer.fleet.sources import ClusterSource, GivenClusters, WantedCluster
 from kinformer.fleet.unions import FleetUnion, FleetUnions
 from kinformer.informer.collection import Collection, Entered, core_of
-from kinformer.informer.core import Part, leave_parts
+from kinformer.informer.core import ProgramPart, leave_parts
 from kinformer.informer.informer_key import InformerIdentity
 from kinformer.informer.options import ResourceKeywords, ResourceOptions
 from kinformer.objects.meta import GroupVersionResource
@@ -111,7 +111,7 @@ class Fleet(Entered, Mapping[str, Cluster]):
             refusals=self._refusals,
             log=log,
         )
-        self._core = Part(name, life, sync)
+        self._core = ProgramPart(name, life, sync)
 
     @classmethod
     @shows_options(ResourceOptions, without=("shard", "indexers"))

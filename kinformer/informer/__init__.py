@@ -5,6 +5,7 @@ This is the only package that combines reflectors, a queue, a processor, a cache
 May import: `processor`, `snapshot`, `reflector` and below.
 Reading order: informer, informer_core, wiring, core, collection, following, freshness, factory, options, informer_key,
 namespaces, metrics, memory, typed, object_wait, written.
+Tests: tests/informer, tests/faults, tests/lifecycle.
 """
 
 from kinformer._lazy import attach_stub

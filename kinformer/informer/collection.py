@@ -126,9 +126,9 @@ class FollowedClusters(Protocol):
 
 
 class Entered:
-    """Entering and exiting with ``async with``, for the public face of a `Part`."""
+    """Entering and exiting with ``async with``, for the public face of a `ProgramPart`."""
 
-    _core: Any  # a `Part`, whose class each subclass declares
+    _core: Any  # a `ProgramPart`, whose class each subclass declares
 
     async def __aenter__(self) -> Self:
         self._core.life.begin()

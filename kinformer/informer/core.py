@@ -26,7 +26,7 @@ from kinformer.processor.publisher import Publisher
 from kinformer.processor.resync_schedule import ResyncSchedule
 from kinformer.reflector.health import InformerHealth
 
-__all__ = ["CollectionCore", "Part", "leave_parts", "numbered"]
+__all__ = ["CollectionCore", "ProgramPart", "leave_parts", "numbered"]
 
 
 class _Named(Protocol):
@@ -37,7 +37,7 @@ class _Named(Protocol):
 N = TypeVar("N", bound=_Named)
 
 
-class Part:
+class ProgramPart:
     """A part of a program that a factory or a `Manager` starts, stops and waits for.
 
     Attributes:
@@ -60,7 +60,7 @@ class Part:
         await self.sync.first()
 
 
-async def leave_parts(*waves: Iterable[Part], deadline: float) -> list[BaseException]:
+async def leave_parts(*waves: Iterable[ProgramPart], deadline: float) -> list[BaseException]:
     """Leave the parts that were entered, by one deadline on the loop's clock, and return the errors.
 
     The parts of a wave leave beside one another. Each stops following before the next one begins to leave, so readers
@@ -94,19 +94,19 @@ async def leave_parts(*waves: Iterable[Part], deadline: float) -> list[BaseExcep
 def numbered(parts: Iterable[N]) -> dict[str, N]:
     """Return informers, collections or fleets by name. The second one with a name gets a number: `"v1/pods#2"`."""
     seen: dict[str, int] = {}
-    found: dict[str, N] = {}
-    for one in parts:
-        number = seen[one.name] = seen.get(one.name, 0) + 1
-        found[one.name if number == 1 else f"{one.name}#{number}"] = one
-    return found
+    named: dict[str, N] = {}
+    for part in parts:
+        number = seen[part.name] = seen.get(part.name, 0) + 1
+        named[part.name if number == 1 else f"{part.name}#{number}"] = part
+    return named
 
 
-class CollectionCore(Part, ABC):
+class CollectionCore(ProgramPart, ABC):
     """The core of a collection: its objects and their receivers, handlers, tasks and life.
 
     Args:
         kind: The kind of collection in errors, such as `"informer"`.
-        name: See `Part`.
+        name: See `ProgramPart`.
         publisher: The cache, and the receivers of its changes.
         schedule: The resyncs of its handlers.
         metrics: Its metrics.

@@ -16,7 +16,7 @@ from kinformer.client.client import Client
 from kinformer.connection.refusals import Refusals
 from kinformer.exceptions import ConfigError
 from kinformer.informer.collection import ComputedCollection, Entered, FollowedClusters, core_of
-from kinformer.informer.core import CollectionCore, Part, leave_parts, numbered
+from kinformer.informer.core import CollectionCore, ProgramPart, leave_parts, numbered
 from kinformer.informer.informer import SharedInformer
 from kinformer.informer.informer_key import InformerIdentity, check_index_paths
 from kinformer.informer.metrics import InformerStatistics
@@ -24,7 +24,7 @@ from kinformer.informer.namespaces import ChosenNamespaces
 from kinformer.informer.options import InformerKeywords, ResourceKeywords, ResourceOptions
 from kinformer.informer.typed import ModelInformer
 from kinformer.list_watcher import ListerWatcher
-from kinformer.listwatch.list_watch import ListWatch
+from kinformer.listwatch.http_source import ListWatch
 from kinformer.listwatch.sharing import SharedCache
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.models.decoding import check_model
@@ -98,13 +98,13 @@ class SharedInformerFactory(Entered):
             refuse_inside=lambda _: self._refuse_leaving(),
             shutdown_timeout=self._defaults.shutdown_timeout,
         )
-        self._core = Part("the factory", life, self._first_sync(handlers=False))
+        self._core = ProgramPart("the factory", life, self._first_sync(handlers=False))
 
     # --- life ----------------------------------------------------------------------------------------
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[ProgramPart]:
         """Return the informers, followed by the parts that were added."""
-        return [core_of(one) for one in (*self.informers, *self._added)]
+        return [core_of(member) for member in (*self.informers, *self._added)]
 
     def _start(self) -> None:
         if self._share is not None:
@@ -132,7 +132,7 @@ class SharedInformerFactory(Entered):
     @property
     def informers(self) -> tuple[SharedInformer, ...]:
         """The informers that were requested and not released, in the order of the requests."""
-        return tuple(one.informer for one in list(self._held.values()))  # a copy: exports read this in other threads
+        return tuple(held.informer for held in list(self._held.values()))  # a copy: exports read this in other threads
 
     @property
     def whole_informers(self) -> tuple[SharedInformer, ...]:
@@ -396,12 +396,12 @@ class SharedInformerFactory(Entered):
         return sync
 
     def _refusals(self, strict: bool) -> list[Refusals]:
-        return list(dict.fromkeys(one for part in self._parts() for one in part.sync.refusals(strict)))
+        return list(dict.fromkeys(refusals for part in self._parts() for refusals in part.sync.refusals(strict)))
 
     async def _all_synced(self, handlers: bool) -> None:
         await all_of(part.synced(handlers=handlers) for part in self._parts())
 
-    def _unsynced(self, handlers: bool) -> dict[str, Part]:
+    def _unsynced(self, handlers: bool) -> dict[str, ProgramPart]:
         unsynced = {
             name: part for name, part in numbered(self._parts()).items() if not part.is_synced(handlers=handlers)
         }

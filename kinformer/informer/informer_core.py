@@ -26,7 +26,7 @@ from kinformer.informer.wiring import Wiring
 from kinformer.list_watcher import ListerWatcher
 from kinformer.metrics import Metrics
 from kinformer.objects.object import KubeObject
-from kinformer.queue.atomic_delta_fifo import Changes, Entry
+from kinformer.queue.atomic_delta_fifo import Entry, EventBatch
 from kinformer.reflector.health import InformerHealth, combine_health
 from kinformer.reflector.reflector import Reflector
 
@@ -92,6 +92,7 @@ class InformerCore(CollectionCore):
         self.freshness = Freshness(
             name, lambda: self.parts.proofs, self.namespaces_proved, self.tasks, self.publisher.synced.wait
         )
+        # Set on entering. A namespace that joins adds a task to the first.
         self._feeding: list[asyncio.Task[None]] = []
         self._processing: asyncio.Task[None] | None = None
 
@@ -120,7 +121,7 @@ class InformerCore(CollectionCore):
             await processor.apply(entries)
             observe(perf() - began)
 
-        def apply_now(changes: Changes) -> Changes | None:
+        def apply_now(changes: EventBatch) -> EventBatch | None:
             began = perf()
             left = processor.apply_now(changes)
             observe(perf() - began)

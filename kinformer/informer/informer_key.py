@@ -67,7 +67,7 @@ class InformerIdentity(msgspec.Struct, frozen=True):
             raise ConfigError(f"{resource}: fields={fields!r} is one string; pass a list of JSON paths")
         if fields is not None and options.metadata_only:
             raise ConfigError(f"{resource}: fields and metadata_only cannot be combined")
-        selector_of(options.shard, options.shard_selector, str(resource))  # refuses both
+        selector_of(options.shard, options.shard_selector, str(resource))  # raises if both are set
         selector = options.label_selector
         several = options.namespaces
         chosen = several if isinstance(several, LabelSelector | Collection) else None
@@ -92,15 +92,15 @@ class InformerIdentity(msgspec.Struct, frozen=True):
         )
 
 
-def _namespaces(resource: GroupVersionResource, one: str | None, several: Iterable[str] | None) -> tuple[str, ...]:
-    if one is not None and several is not None:
+def _namespaces(resource: GroupVersionResource, single: str | None, several: Iterable[str] | None) -> tuple[str, ...]:
+    if single is not None and several is not None:
         raise ConfigError(f"{resource}: pass namespace or namespaces, not both")
-    if one is not None and not isinstance(one, str):
-        raise ConfigError(f"{resource}: namespace={one!r} must be one string; for several names use namespaces=")
+    if single is not None and not isinstance(single, str):
+        raise ConfigError(f"{resource}: namespace={single!r} must be one string; for several names use namespaces=")
     if isinstance(several, str):
         raise ConfigError(f"{resource}: namespaces={several!r} is one string; use namespace=")
     if several is None:
-        return (one,) if one else ()
+        return (single,) if single else ()
     names = tuple(sorted(set(several)))
     if not names or "" in names:
         raise ConfigError(f"{resource}: namespaces={list(names)!r} must have at least one name, and no empty name")

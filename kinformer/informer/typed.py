@@ -90,7 +90,8 @@ def _reading(model: Model[_M], callback: Callable[..., R]) -> Callable[..., R]:
     def with_model(*objects: KubeObject, **flags: bool | str) -> R:
         *before, new = objects
         seen = read(new)
-        return callback(*(seen if old is new else read(old) for old in before), seen, **flags)  # twice in a resync
+        # In a resync `old` is `new`, and is read once.
+        return callback(*(seen if old is new else read(old) for old in before), seen, **flags)
 
     return with_model
 

@@ -174,8 +174,8 @@ class Wiring:
         if own.decodes is not True:
             outermost = decoder = DecodingListerWatcher(outermost)
         if self._options.transform is not None:
-            known = self.indexer.get_by_key
-            outermost = transform = TransformingListerWatcher(outermost, self._options.transform, known=known)
+            cached = self.indexer.get_by_key
+            outermost = transform = TransformingListerWatcher(outermost, self._options.transform, known=cached)
         if self._compaction is not None:
             outermost = CompactingListerWatcher(outermost, self._compaction, known=self.indexer.get_by_key)
         outermost.read_paths(self.indexer.paths)
@@ -240,7 +240,7 @@ class Wiring:
             if self.chosen is None:
                 self.processor.scope_synced(scope)
             elif scope is not None and not self.processor.synced.is_open:
-                self.queue.change_scope(scope, ScopeStep.COMPLETE)  # queued behind its JOINED step
+                self.queue.change_scope(scope, ScopeStep.COMPLETE)  # queued, so that it comes after the JOINED step
 
     # --- sources ----------------------------------------------------------------------------------
 
@@ -283,8 +283,8 @@ class Wiring:
             return None
         if parts.reflector.last_sync_resource_version != version:
             return None
-        found = self.indexer.list() if scope is None else self.indexer.in_namespace(scope)
-        return list(found), version
+        objects = self.indexer.list() if scope is None else self.indexer.in_namespace(scope)
+        return list(objects), version
 
     @property
     def lists_applied(self) -> bool:

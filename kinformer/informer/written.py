@@ -11,7 +11,7 @@ from kinformer.objects.types import ApiObject
 __all__ = ["Written"]
 
 
-class Identity(NamedTuple):
+class ObjectIdentity(NamedTuple):
     """The identity of one object, as opposed to a later one with its name."""
 
     key: str
@@ -30,7 +30,7 @@ class Written(NamedTuple):
 
     version: str
     namespace: str | None
-    ended: Identity | None = None
+    ended: ObjectIdentity | None = None
 
     @classmethod
     def of(cls, answer: str | ApiObject, namespace: str | None) -> Written:
@@ -51,7 +51,7 @@ class Written(NamedTuple):
         if not has_ended(answer):
             return cls(version, namespace)
         try:
-            return cls(version, namespace, Identity(key_of(answer), uid_of(answer)))
+            return cls(version, namespace, ObjectIdentity(key_of(answer), uid_of(answer)))
         except KeyFuncError:  # without a name, it cannot be looked up
             return cls(version, namespace)
 

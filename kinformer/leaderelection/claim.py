@@ -13,7 +13,7 @@ __all__ = ["Claim", "Written"]
 Written = tuple[float, Lease]
 """The time at which a write was sent, on the boot clock, and the Lease that it wrote."""
 
-_SERVER_ERRORS = 500  # with a status below, the server has not done the write
+_SERVER_ERRORS = 500  # below this status, the server has certainly not done the write
 
 
 class Claim:
@@ -27,7 +27,7 @@ class Claim:
 
     def __init__(self) -> None:
         self.is_open = False
-        self._writing: asyncio.Task[Written] | None = None
+        self._writing: asyncio.Task[Written] | None = None  # the last write, which may outlive its caller
 
     async def write(self, call: Coro[Written], name: str) -> Written:
         """Make a write, in a task of its own. Cancelling the caller does not cancel it, because it may be done already.

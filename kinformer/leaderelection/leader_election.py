@@ -143,7 +143,7 @@ class LeaderElector:
         self._clock = clock
         self._observation = LeaseObservation(self._options.lease_duration)
         self._own_renewals = OwnRenewals(self.identity)
-        self._term: _Term | None = None
+        self._term: _Term | None = None  # while it leads. `leading` sets it, with `_state`
         self._state = "idle"
         self._last_contact = -math.inf
         self._error: BaseException | None = None
@@ -429,7 +429,7 @@ class _Term:
     __slots__ = ("_renewing", "body", "lease", "validity")
 
     def __init__(self, clock: Clock, options: LeaseOptions, sent: float, lease: Lease) -> None:
-        self.lease = lease  # as last written by this process
+        self.lease = lease  # the Lease as this process has last written it
         self.body = BodyCancellation()
         self.validity = LeaseValidity(clock, options, sent, lambda reason: self.body.cancel())
         self._renewing: asyncio.Task[None] | None = None

@@ -267,8 +267,8 @@ class LeaseObservation:
         self.lease: Lease | None = None
         self.since = -math.inf
         self._default = default
-        self._was_used = False
-        self._is_free = True
+        self._was_used = False  # True once it was observed with a holder
+        self._is_free = True  # True if the last record says that nobody holds it
 
     def observe(self, lease: Lease, arrived: float) -> None:
         """Record a response with `lease`, which `arrived` at this time on the boot clock."""

@@ -5,6 +5,7 @@ it. Only `aiohttp_server` knows a library for HTTP.
 
 May import: `_runtime` and below.
 Reading order: address, hosts, connections, listener, aiohttp_server.
+Tests: tests/listening.
 """
 
 from kinformer._lazy import attach_stub

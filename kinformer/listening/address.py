@@ -76,10 +76,10 @@ def bind_unix(path: Path) -> socket.socket:
 def inode_of(path: Path) -> tuple[int, int] | None:
     """Return device and inode of the file at a path, or None without one."""
     try:
-        found = path.lstat()
+        status = path.lstat()
     except FileNotFoundError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def remove_unix(path: Path, inode: tuple[int, int] | None) -> None:

@@ -79,7 +79,7 @@ class Connections:
         self._spare = spare
         self._open: set[_Connection] = set()
         self._idle: dict[_Connection, None] = {}  # in the order in which they became idle
-        self._silent_until = 0.0  # no warning before
+        self._silent_until = 0.0  # the time before which nothing is logged
         self._handshakes: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
@@ -215,7 +215,7 @@ class _Connection(asyncio.Protocol):
         self._factory = factory
         self._tls = tls
         self._early = b""  # data that came with the end of the handshake
-        self._inner: asyncio.Protocol | None = None  # None: refused, or before the end of the handshake
+        self._inner: asyncio.Protocol | None = None  # None if it is refused, or before the end of the handshake
         self._timer: asyncio.TimerHandle | None = None
         self._requests = 0  # that are being handled
         self._head = 0  # bytes of the head so far, or -1 once it is complete

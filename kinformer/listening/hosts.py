@@ -44,10 +44,10 @@ class AllowedHosts:
     def __init__(self, names: Iterable[str] = (), *, own: str | None = None) -> None:
         if isinstance(names, str):
             raise ConfigError(f"invalid allowed_hosts={names!r}: expected several names, such as [{names!r}]")
-        known = {_checked(name) for name in names}
-        self._any = "*" in known
-        self._names = frozenset({"localhost", *known, (own or "localhost").lower()})
-        self._endings = tuple(name[1:] for name in known if name.startswith("*."))
+        allowed = {_checked(name) for name in names}
+        self._any = "*" in allowed
+        self._names = frozenset({"localhost", *allowed, (own or "localhost").lower()})
+        self._endings = tuple(name[1:] for name in allowed if name.startswith("*."))
 
     def __contains__(self, host: str) -> bool:
         """Return True if a `Host` header with this value is answered, such as `"ops.example.com:8080"`."""

@@ -44,7 +44,7 @@ class Listener:
         self._at_once = at_once
         self._factory = connections.guard(factory, tls=tls)
         self._server: asyncio.Server | None = None
-        self._left: list[asyncio.Server] = []  # those that accept nothing any more, and are to be closed
+        self._left: list[asyncio.Server] = []  # servers that accept nothing any more, and are still to be closed
 
     @property
     def port(self) -> int | None:

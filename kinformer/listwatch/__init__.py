@@ -1,7 +1,8 @@
 """Sources of objects: `ListWatch` over HTTP, and wrappers that decode, transform or compress a source's objects.
 
-May import: `wire`, `client` and below.
-Reading order: list_watch, pages, probes, part, wrapper, decoding, transform.
+May import: `wire`, `connection` and below.
+Reading order: http_source, pages, events, probes, part, wrapper, decoding, transform.
+Tests: tests/listwatch, tests/faults/test_lists.py.
 """
 
 from kinformer._lazy import attach_stub

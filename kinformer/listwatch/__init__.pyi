@@ -1,3 +1,3 @@
 # The public names of this package. `__init__.py` reads this file.
 
-from kinformer.listwatch.list_watch import ListWatch as ListWatch
+from kinformer.listwatch.http_source import ListWatch as ListWatch

@@ -177,8 +177,8 @@ class CompactingListerWatcher(ConvertingListerWatcher):
     def convert_object(self, obj: Any) -> KubeObject:
         """Return the compressed object, or the object in the cache."""
         entry = obj if isinstance(obj, KubeObject) else KubeObject.from_dict(obj)
-        known: KubeObject = known_or_new(self._known, entry)
-        return known if known is not entry else self._compaction.compact(entry)
+        cached: KubeObject = known_or_new(self._known, entry)
+        return cached if cached is not entry else self._compaction.compact(entry)
 
     def convert_event(self, event: WatchEvent) -> WatchEvent:
         """Return the event with the compressed object. Last states and bookmarks stay unchanged."""

@@ -30,7 +30,7 @@ METADATA = {"Accept": "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v
 """The headers of a request for the metadata of one object."""
 
 _DEFINITIONS = GroupVersionResource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
-_OLDEST = 15.0  # seconds since discovery was asked. The reflector's check relies on it
+_OLDEST = 15.0  # the most seconds since discovery was asked. `RemovedResourceCheck` relies on it
 _HINT_TIMEOUT = 5.0  # seconds to wait for an explanation
 _NOT_ALLOWED = 405
 

@@ -21,7 +21,7 @@ def selects(obj: KubeObject, params: Mapping[str, str]) -> bool:
             return False
         requirements = FieldSelector.parse(params.get("fieldSelector")).requirements
         return all(_may_meet(obj, *requirement) for requirement in requirements)
-    except (SelectorError, ConfigError, DecodeError):  # left to the server
+    except (SelectorError, ConfigError, DecodeError):  # the server will say what is wrong
         return True
 
 

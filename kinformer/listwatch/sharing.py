@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from kinformer.list_watcher import ListerWatcher
-from kinformer.listwatch.list_watch import ListWatch
+from kinformer.listwatch.http_source import ListWatch
 from kinformer.objects.object import KubeObject
 
 __all__ = ["CacheState", "Role", "SharedCache", "SharingForm", "StateOf"]

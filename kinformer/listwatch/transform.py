@@ -148,7 +148,7 @@ class TransformingListerWatcher(ConvertingListerWatcher):
         return cached if isinstance(cached, KubeObject) and entry.uid and cached.uid == entry.uid else None
 
     def _leaving(self, entry: KubeObject) -> KubeObject:
-        # With the new resourceVersion, from which the reader continues.
+        # It needs the new resourceVersion, from which the reader continues.
         cached = self._cached(entry)
         if cached is None:
             return self._decoder.item(_identity_only(entry.raw))

@@ -4,6 +4,7 @@
 
 May import: `controller`, `leaderelection`, `informer` and below, but not `sharding`.
 Reading order: manager, health, http_server, signals, background.
+Tests: tests/manager, tests/lifecycle.
 """
 
 from kinformer._lazy import attach_stub

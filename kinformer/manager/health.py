@@ -15,7 +15,7 @@ from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer.controller.managed import ManagedController, health_fields
 from kinformer.exceptions import describe, kind_of
 from kinformer.informer.collection import Collection, FollowedClusters, core_of
-from kinformer.informer.core import Part, numbered
+from kinformer.informer.core import ProgramPart, numbered
 from kinformer.informer.factory import SharedInformerFactory
 from kinformer.informer.freshness.freshness import check_max_staleness, too_old
 from kinformer.informer.informer import SharedInformer
@@ -98,12 +98,12 @@ def readiness(
     Raises:
         ConfigError: `max_staleness` is too small.
     """
-    found = {
+    informers = {
         name: informer_readiness(informer, max_staleness=max_staleness)
         for name, informer in numbered(factory.informers).items()
     }
-    derived = {name: _derived_readiness(one.health()) for name, one in numbered(factory.derived).items()}
-    return all(one["ready"] for one in (*found.values(), *derived.values())), {**derived, **found}
+    derived = {name: _derived_readiness(collection.health()) for name, collection in numbered(factory.derived).items()}
+    return all(cache["ready"] for cache in (*informers.values(), *derived.values())), {**derived, **informers}
 
 
 def informer_readiness(informer: SharedInformer, *, max_staleness: float | None = None) -> CacheReadiness:
@@ -127,7 +127,7 @@ def stale_reason(collection: Collection, max_staleness: float | None) -> str:
     core = core_of(collection)
     if max_staleness is None or core is None:
         return ""
-    return ", ".join(f"the cache may be stale: {one}" for one in too_old(core, max_staleness))
+    return ", ".join(f"the cache may be stale: {freshness}" for freshness in too_old(core, max_staleness))
 
 
 def _derived_readiness(health: InformerHealth) -> CacheReadiness:
@@ -148,7 +148,7 @@ def _reason_without_error(health: InformerHealth) -> str:
 
 def _unready(caches: Mapping[str, CacheReadiness]) -> str:
     """Return the caches that are not ready, with reasons, or "" if all are ready."""
-    return "; ".join(f"{name}: {one['reason']}" for name, one in caches.items() if "reason" in one)
+    return "; ".join(f"{name}: {cache['reason']}" for name, cache in caches.items() if "reason" in cache)
 
 
 def status_report(factory: SharedInformerFactory, *, details: bool = False) -> StatusReport:
@@ -167,15 +167,15 @@ def _report(factory: SharedInformerFactory) -> StatusReport:
     ready, _ = readiness(factory)
     health, figures = factory.health(), factory.statistics()
     resources: dict[str, dict[str, object]] = {
-        name: {"health": health_fields(one), "statistics": asdict(figures[name])} for name, one in health.items()
+        name: {"health": health_fields(state), "statistics": asdict(figures[name])} for name, state in health.items()
     }
     report: StatusReport = {"ready": ready, "resources": resources}
     if (shared := factory.shared_cache) is not None:
         report["shared_cache"] = {"role": shared.role, "holder": shared.holder}
     if factory.derived:
         report["derived"] = {
-            name: {"health": health_fields(one.health()), "statistics": asdict(one.statistics())}
-            for name, one in numbered(factory.derived).items()
+            name: {"health": health_fields(collection.health()), "statistics": asdict(collection.statistics())}
+            for name, collection in numbered(factory.derived).items()
         }
     if factory.fleets:
         report["fleets"] = {name: _fleet_status(fleet) for name, fleet in numbered(factory.fleets).items()}
@@ -185,7 +185,7 @@ def _report(factory: SharedInformerFactory) -> StatusReport:
 def _fleet_status(fleet: FollowedClusters) -> dict[str, object]:
     clusters = {}
     for name, health in fleet.health().items():
-        resources = {resource: health_fields(one) for resource, one in health.resources.items()}
+        resources = {resource: health_fields(state) for resource, state in health.resources.items()}
         clusters[name] = {**health_fields(health), "resources": resources}
     return {"clusters": clusters, "statistics": asdict(fleet.statistics()), "source_error": fleet.source_error}
 
@@ -240,7 +240,7 @@ class ManagerHealth:
         self._show = describe if details else kind_of
         self._checks: dict[str, tuple[Check, bool]] = {}
         self._logged = LogOnce()
-        self.parts: list[Part] = []
+        self.parts: list[ProgramPart] = []
         self.stopping = False
 
     def add_check(self, name: str, check: Check, *, live: bool = False) -> None:
@@ -286,7 +286,7 @@ class ManagerHealth:
         if self.stopping:
             failed["manager"] = "stopping"
         for controller in self._controllers():
-            own = {f"{one.name} of {controller.name}": informer_readiness(one) for one in controller.own_informers}
+            own = {f"{held.name} of {controller.name}": informer_readiness(held) for held in controller.own_informers}
             caches.update(own)
             if reason := _not_ready_reason(controller, own):
                 failed[f"controller {controller.name}"] = reason
@@ -299,11 +299,11 @@ class ManagerHealth:
         factory, elector, controllers = self._factory(), self._elector(), list(self._controllers())
         report: dict[str, object] = {} if factory is None else {**_report(factory)}
         report["ready"], _ = self.ready()
-        report["controllers"] = {one.name: asdict(one.statistics()) for one in controllers}
+        report["controllers"] = {controller.name: asdict(controller.statistics()) for controller in controllers}
         sections: dict[str, dict[str, Mapping[str, object]]] = {}
-        for one in controllers:
-            for section, shown in one.status_sections().items():
-                sections.setdefault(section, {})[one.name] = shown
+        for controller in controllers:
+            for section, shown in controller.status_sections().items():
+                sections.setdefault(section, {})[controller.name] = shown
         report.update(sections)
         if elector is not None:
             report["leader_election"] = {"is_leader": elector.is_leader, **health_fields(elector.health())}

@@ -143,7 +143,7 @@ class Manager:
         self._entered = False
         self._left = False
         self._controllers: list[ManagedController] = []
-        self._runnables: list[tuple[Runnable, bool, str]] = []  # run, needs_leadership, name
+        self._runnables: list[tuple[Runnable, bool, str]] = []  # function, whether it needs the lead, and name
         self._running = False
         self._stopping = _Stopping()
         self._health = ManagerHealth(
@@ -236,7 +236,7 @@ class Manager:
             raise RuntimeError("the manager is running; add controllers before run()")
         added = what
         if isinstance(what, ManagedController):
-            if any(one.name == what.name for one in self._controllers):
+            if any(other.name == what.name for other in self._controllers):
                 raise ValueError(f"a controller {what.name!r} already exists; give one of them another name=")
             self._controllers.append(what)
             needs_leadership = needs_leadership and not what.runs_in_every_replica

@@ -2,6 +2,7 @@
 
 May import: `_runtime` and the root modules.
 Reading order: types, meta, object, accessors, then any other.
+Tests: tests/objects, tests/kinds/test_spellings.py.
 """
 
 from kinformer._lazy import attach_stub

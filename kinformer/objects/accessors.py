@@ -44,9 +44,9 @@ def _metadata(obj: object) -> object:
 
 
 def _field(obj: object, attribute: str, wire_name: str) -> object:
-    found: object = getattr(obj, attribute, None)
-    if found is not None:
-        return found
+    value: object = getattr(obj, attribute, None)
+    if value is not None:
+        return value
     metadata = _metadata(obj)
     if isinstance(metadata, Mapping):
         return metadata.get(wire_name)
@@ -54,10 +54,10 @@ def _field(obj: object, attribute: str, wire_name: str) -> object:
 
 
 def _text(obj: object, attribute: str, wire_name: str) -> str:
-    found: object = getattr(obj, attribute, None)
-    if not isinstance(found, str):
-        found = _field(obj, attribute, wire_name)
-    return found if isinstance(found, str) else ""
+    value: object = getattr(obj, attribute, None)
+    if not isinstance(value, str):
+        value = _field(obj, attribute, wire_name)
+    return value if isinstance(value, str) else ""
 
 
 def key_of(obj: object) -> str:
@@ -161,41 +161,41 @@ def value_at(obj: object, *names: str) -> Any:
 
 def table_at(obj: object, *names: str) -> Mapping[str, Any]:
     """Return a mapping, or an empty one."""
-    found = value_at(obj, *names)
-    return found if isinstance(found, Mapping) else {}
+    value = value_at(obj, *names)
+    return value if isinstance(value, Mapping) else {}
 
 
 def tables_at(obj: object, *names: str) -> list[Mapping[str, Any]]:
     """Return the mappings in a list. Other items are left out."""
-    found = value_at(obj, *names)
-    return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
+    value = value_at(obj, *names)
+    return [member for member in value if isinstance(member, Mapping)] if isinstance(value, list) else []
 
 
 def strings_at(obj: object, *names: str) -> list[str]:
     """Return the strings in a list. Other items are left out."""
-    found = value_at(obj, *names)
-    return [one for one in found if isinstance(one, str)] if isinstance(found, list) else []
+    value = value_at(obj, *names)
+    return [member for member in value if isinstance(member, str)] if isinstance(value, list) else []
 
 
 def string_at(obj: object, *names: str) -> str:
     """Return a string, or ""."""
-    found = value_at(obj, *names)
-    return found if isinstance(found, str) else ""
+    value = value_at(obj, *names)
+    return value if isinstance(value, str) else ""
 
 
 def number_at(obj: object, *names: str, default: int = 0) -> int:
     """Return a whole number, or the default."""
-    found = value_at(obj, *names)
-    return found if isinstance(found, int) and not isinstance(found, bool) else default
+    value = value_at(obj, *names)
+    return value if isinstance(value, int) and not isinstance(value, bool) else default
 
 
 def moment_at(obj: object, *names: str) -> float | None:
     """Return a time in seconds since the epoch, or None. Kubernetes writes a time that is not set as year 1."""
     try:
-        found = datetime.fromisoformat(string_at(obj, *names))
+        moment = datetime.fromisoformat(string_at(obj, *names))
     except ValueError:
         return None
-    seconds = (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
+    seconds = (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
     return seconds if seconds >= 0 else None
 
 

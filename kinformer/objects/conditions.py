@@ -53,7 +53,7 @@ class Condition:
 
 def condition_of(obj: Mapping[str, object], type: str) -> dict[str, Any] | None:  # noqa: A002 - the field's word
     """Return the condition of this type in `status.conditions` as a dict, or None if there is none."""
-    return next((one for one in _conditions(obj) if one.get("type") == type), None)
+    return next((condition for condition in _conditions(obj) if condition.get("type") == type), None)
 
 
 def condition_is(obj: Mapping[str, object] | None, type: str, status: bool | None = True) -> bool:  # noqa: A002
@@ -61,10 +61,10 @@ def condition_is(obj: Mapping[str, object] | None, type: str, status: bool | Non
 
     A condition without an observedGeneration counts as current.
     """
-    found = None if obj is None else condition_of(obj, type)
-    if found is None or obj is None:
+    entry = None if obj is None else condition_of(obj, type)
+    if entry is None or obj is None:
         return False
-    return found.get("status") == _STATUS[status] and found.get("observedGeneration", 0) in (0, _generation(obj))
+    return entry.get("status") == _STATUS[status] and entry.get("observedGeneration", 0) in (0, _generation(obj))
 
 
 def is_current(condition: Mapping[str, object], obj: Mapping[str, object] | None) -> bool:
@@ -113,7 +113,7 @@ def with_conditions(obj: Mapping[str, object], *conditions: Condition, clock: Cl
 
 
 def _conditions(obj: Mapping[str, object]) -> list[dict[str, Any]]:
-    return [dict(one) for one in tables_at(obj, "status", "conditions")]
+    return [dict(condition) for condition in tables_at(obj, "status", "conditions")]
 
 
 def _generation(obj: Mapping[str, object]) -> int:

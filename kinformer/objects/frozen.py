@@ -34,7 +34,7 @@ class FrozenDict(dict[str, object]):
 
     def __getitem__(self, key: str, /) -> object:
         value = _item(self, key)
-        if type(value) is str:  # most are, and are read without another call
+        if type(value) is str:  # most values are strings, and are read without another call
             return value
         if (make := _FROZEN.get(type(value))) is not None:
             value = make(value)
@@ -105,9 +105,9 @@ def _frozen_list(items: list[object]) -> FrozenList:
     kinds = set(map(type, items))
     if kinds.isdisjoint(_FROZEN):
         return FrozenList(items)
-    if len(kinds) == 1:  # nearly always
+    if len(kinds) == 1:  # nearly always all items are of one type
         return FrozenList(map(_FROZEN[kinds.pop()], items))
-    return FrozenList([frozen(item) for item in items])
+    return FrozenList([frozen(element) for element in items])
 
 
 _FROZEN: dict[type, Callable[[Any], object]] = {dict: FrozenDict, list: _frozen_list}

@@ -413,7 +413,7 @@ def _at_path(source: bytes | Mapping[str, object], path: str, default: object) -
     parsed = parse_path(path)
     value = parsed.value(source, default)
     if parsed.is_multiple:
-        return [frozen(item) for item in value]  # the list itself is the caller's own
+        return [frozen(element) for element in value]  # the list itself is the caller's own
     return value if value is default else frozen(value)
 
 

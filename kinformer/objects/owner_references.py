@@ -51,7 +51,7 @@ def owned_by(child: Mapping[str, object], owner: KubeObject, *, controller: bool
     if owner.namespace and owner.namespace != namespace:
         where = f"namespace {namespace!r}" if namespace else "no namespace"
         raise ValueError(f"{owner!r} cannot own {metadata.get('name')!r}, which is in {where}")
-    references = [one for one in metadata.get("ownerReferences") or () if one.get("uid") != owner.uid]
+    references = [reference for reference in metadata.get("ownerReferences") or () if reference.get("uid") != owner.uid]
     if controller:
         for other in references:
             if other.get("controller"):

@@ -48,9 +48,9 @@ class _ContainerTally:
     def __init__(self, pod: Object) -> None:
         self._pod = pod
         self._restartable = {
-            string_at(one, "name")
-            for one in tables_at(pod, "spec", "initContainers")
-            if string_at(one, "restartPolicy") == "Always"
+            string_at(container, "name")
+            for container in tables_at(pod, "spec", "initContainers")
+            if string_at(container, "restartPolicy") == "Always"
         }
         self._conditions = tables_at(pod, "status", "conditions")
         self.total = len(tables_at(pod, "spec", "containers")) + len(self._restartable)
@@ -72,7 +72,7 @@ class _ContainerTally:
 
     def state(self) -> PodState:
         """Return the result."""
-        gates = [string_at(one, "conditionType") for one in tables_at(self._pod, "spec", "readinessGates")]
+        gates = [string_at(gate, "conditionType") for gate in tables_at(self._pod, "spec", "readinessGates")]
         return PodState(
             reason=self.reason,
             ready=self.ready,
@@ -84,8 +84,8 @@ class _ContainerTally:
         )
 
     def _is_true(self, condition: str) -> bool:
-        found = (one for one in self._conditions if string_at(one, "type") == condition)
-        return any(string_at(one, "status") == "True" for one in found)
+        matching = (entry for entry in self._conditions if string_at(entry, "type") == condition)
+        return any(string_at(entry, "status") == "True" for entry in matching)
 
     def _count(self, status: Object) -> tuple[int, str]:
         """Count a container's restarts. Returns their number, and the time when it last ended."""

@@ -18,7 +18,7 @@ HIDDEN = "(hidden)"
 
 _OPEN = frozenset({"apiVersion", "kind", "type", "immutable"})  # the fields of a Secret that are shown
 _VALUES = frozenset({"data", "stringData"})
-# A copy of a Secret is in the annotations of kubectl, kapp, Rancher, kustomize and others, so only those are shown
+# The annotations of kubectl, kapp, Rancher, kustomize and others have a copy of a Secret. So only annotations are shown
 # that are known to be names and settings.
 _HARMLESS = frozenset(
     {
@@ -99,8 +99,8 @@ def _metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     if "annotations" in shown:
         shown["annotations"] = _annotations(shown["annotations"])
     if isinstance(shown.get("managedFields"), list):
-        entries = [one for one in shown["managedFields"] if isinstance(one, dict)]
-        shown["managedFields"] = [{k: v for k, v in one.items() if k != "fieldsV1"} for one in entries]
+        entries = [entry for entry in shown["managedFields"] if isinstance(entry, dict)]
+        shown["managedFields"] = [{k: v for k, v in entry.items() if k != "fieldsV1"} for entry in entries]
     return shown
 
 

@@ -294,8 +294,8 @@ class _LabelParser:
             self._raise(problem, token.position)
 
     def _fail(self, token: _Token, expected: str) -> NoReturn:
-        found = token.text if token.kind == "end" else repr(token.text)
-        self._raise(f"found {found}, expected {expected}", token.position)
+        shown = token.text if token.kind == "end" else repr(token.text)
+        self._raise(f"found {shown}, expected {expected}", token.position)
 
     def _raise(self, problem: str, position: int) -> NoReturn:
         raise _error("label", self._text, problem, position)

@@ -77,8 +77,8 @@ def meanings(text: str) -> list[tuple[str, str]]:
     A name of the given group goes before one of others: `"v1/deploy"` can only mean that of apps.
     """
     group, _, name = parts_of(text)
-    wanted = name.lower()
-    named = [(own, kind) for own, kind, *short in _NAMES if wanted in (kind.lower(), plural_of(kind), *short)]
+    lowered = name.lower()
+    named = [(own, kind) for own, kind, *short in _NAMES if lowered in (kind.lower(), plural_of(kind), *short)]
     if group is not None and group not in GROUPS:  # custom resources may have the same names
         return []
     return [own for own in named if own[0] == group] or named

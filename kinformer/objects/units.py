@@ -29,7 +29,7 @@ def quantity_value(text: str) -> Decimal | None:
     if exponent is not None:
         try:
             return number.scaleb(int(exponent))
-        except ArithmeticError:  # far beyond what a server accepts
+        except ArithmeticError:  # the number is far beyond what a server accepts
             return None
     if suffix.endswith("i"):
         return number * Decimal(1024 ** _BINARY.index(suffix))
@@ -43,7 +43,7 @@ def canonical(text: str) -> str:
     """Return the canonical form: `1000m` is `1`, `1024Mi` is `1Gi`, `0.5` is `500m`."""
     match = _QUANTITY.fullmatch(text)
     if match is None or match[3] is not None:
-        return text  # exponents are kept
+        return text  # a quantity with an exponent stays as it is
     value = amount(text)
     if (match[2] or "").endswith("i") and value == value.to_integral_value():
         return _reduced(int(value), 1024, _BINARY)

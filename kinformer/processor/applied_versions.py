@@ -54,15 +54,15 @@ class AppliedVersions:
         self._settle(scope, version, None)
 
     def _settle(self, scope: str | None, now: int | None, was: int | None) -> None:
-        for waiting, wanted, waiter in self.waiters:
+        for waiting, target, waiter in self.waiters:
             if waiting != scope or waiter.done():
                 continue
-            if wanted is None or (now is not None and now >= wanted):
+            if target is None or (now is not None and now >= target):
                 waiter.set_result(None)
             elif was is not None and now is not None and now < was:
                 message = (
                     f"the server went back from resourceVersion {was} to {now}, so the cache will never hold the write "
-                    f"at {wanted}; read the object again"
+                    f"at {target}; read the object again"
                 )
                 waiter.set_exception(WatchError(message))
 
@@ -90,7 +90,7 @@ class AppliedVersions:
         """
         scope = None if None in self.current else namespace
         if scope not in self.current:
-            followed = ", ".join(sorted(str(each) for each in self.current))
+            followed = ", ".join(sorted(str(other) for other in self.current))
             raise ValueError(
                 f"namespace={namespace!r}: informer {name} follows the namespaces {followed}; pass one of them"
             )

@@ -82,8 +82,8 @@ class EventStream(Generic[M]):
         self._position = parts["position"]
         self._attach = parts["attach"]
         self._detach = parts["detach"]
-        self._error: BaseException | None = None
-        self._reading = False
+        self._error: BaseException | None = None  # set by `_end`, raised in the reader
+        self._reading = False  # True while a task is inside `__anext__`
 
     @property
     def has_synced(self) -> bool:

@@ -25,13 +25,13 @@ def _error_of(refusals: Sequence[Refusals], fail_fast: bool | None, since: float
         fail_fast: See `Refusals`.
         since: The time when the wait began, on the loop's clock.
     """
-    first = next((error for one in refusals if (error := one.ended_by(fail_fast, since)) is not None), None)
+    first = next((error for part in refusals if (error := part.ended_by(fail_fast, since)) is not None), None)
     if first is None:
         return None
-    each = {one.name: error for one in refusals if isinstance(error := one.last, APIError)}
-    if len(each) <= 1 or not isinstance(first, APIError):
+    errors = {part.name: error for part in refusals if isinstance(error := part.last, APIError)}
+    if len(errors) <= 1 or not isinstance(first, APIError):
         return first
-    message = "; ".join(f"{name}: {error.message or error}" for name, error in each.items())
+    message = "; ".join(f"{name}: {error.message or error}" for name, error in errors.items())
     return type(first)(first.status, first.reason, message, first.retry_after, first.details)
 
 
@@ -129,11 +129,11 @@ class FirstSync:
             timer.cancel()
 
     def _is_prevented(self, fail_fast: bool | None) -> bool:
-        return any(one.prevent(fail_fast) for one in self.refusals(fail_fast is True))
+        return any(part.prevent(fail_fast) for part in self.refusals(fail_fast is True))
 
     def _why(self) -> str:
         """Return why the owner has not synced, or why it has, and does not follow."""
-        return self.reason() or "; ".join(f"{one.name}: {one.last}" for one in self.refusals(False) if one.last)
+        return self.reason() or "; ".join(f"{part.name}: {part.last}" for part in self.refusals(False) if part.last)
 
     def _warn(self) -> None:
         """Log why the owner has not synced. If many tasks wait at once, only one logs it."""

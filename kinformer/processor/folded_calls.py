@@ -18,11 +18,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from kinformer.objects.object import KubeObject
 
-__all__ = ["ADD", "DELETE", "SYNC", "UPDATE", "EventType", "FoldedCalls", "Notification"]
+__all__ = ["ADD", "DELETE", "SYNC", "UPDATE", "Delivery", "EventType", "FoldedCalls", "Notification"]
 
 EventType: TypeAlias = Literal["ADDED", "UPDATED", "DELETED", "SYNC"]
 
@@ -31,8 +31,28 @@ UPDATE: Final = "UPDATED"
 DELETE: Final = "DELETED"
 SYNC: Final = "SYNC"
 
-# (type, key, old, new, flag): the flag is `is_in_initial_list` of an ADD, and `final_state_unknown` of a DELETE.
-# A plain tuple, shared by the mailboxes of all handlers, because a class would cost three times as much per change.
+
+class Delivery(NamedTuple):
+    """A call of a handler. The mailboxes of all handlers share it.
+
+    Attributes:
+        type: What has happened.
+        key: The key of the object.
+        old, new: The object before and after. An ADD has no old one, and a DELETE the last known state as the new one.
+        flag: `is_in_initial_list` of an ADD, and `final_state_unknown` of a DELETE.
+    """
+
+    type: EventType
+    key: str
+    old: KubeObject | None
+    new: KubeObject
+    flag: bool
+
+
+# A `Delivery`, or a plain tuple of its fields. Loops that run once per change build plain tuples, and read by index:
+# those of the processor, of `HandlerRunner`, of the replay of a mailbox, and of `FoldedCalls`. By `python -m timeit` a
+# tuple is built in 0.05 us, and a `Delivery` in 0.33 us (by `tuple.__new__` in 0.18 us). Folding 1000 calls takes
+# 0.26 ms, and would take 1 ms with a `Delivery` for each.
 Notification = tuple[EventType, str, KubeObject | None, KubeObject, bool]
 
 
@@ -52,8 +72,9 @@ class FoldedCalls:
         self.active = False
         self.coalesced = 0
         self._limit = limit
+        # The processor puts calls in and the reader takes them, on one event loop. Folding changes a call in its place.
         self._waiting: deque[_PendingCall] = deque()
-        self._newest: dict[str, _PendingCall] = {}
+        self._newest: dict[str, _PendingCall] = {}  # by key
         self._folded_away = 0  # entries of `_waiting` without a call
 
     def __len__(self) -> int:

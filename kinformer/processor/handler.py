@@ -15,7 +15,7 @@ from kinformer._runtime.signatures import check_callback, is_coroutine_function,
 from kinformer.exceptions import ConfigError, StoppedError
 from kinformer.objects.object import KubeObject, ObjectView, fields_of, view
 from kinformer.processor.first_sync import FirstSync
-from kinformer.processor.mailbox import ADD, DELETE, SYNC, UPDATE, EventType, Mailbox, Notification
+from kinformer.processor.mailbox import ADD, DELETE, SYNC, UPDATE, Delivery, EventType, Mailbox, Notification
 
 __all__ = ["Handler", "HandlerRegistration", "HandlerRunner"]
 
@@ -163,7 +163,8 @@ class HandlerRunner:
                 continue
             error: BaseException | None = None
             try:
-                # These are inlined, which saves a function call, because nearly all calls are updates or adds.
+                # These are inlined, which saves a function call, because nearly all calls are updates or adds. The
+                # fields are read by index, because most calls are plain tuples: see `Notification`.
                 if call[0] == UPDATE and update is not None:
                     old, new = call[2], call[3]
                     result = (
@@ -198,25 +199,25 @@ class HandlerRunner:
         """Log and count the failure of a call that has raised an error or cancelled this task, if it is one."""
         failure = await settled(error, self.is_ending, f"handler {self.mailbox.name}")
         if failure is not None:
-            self._failed(call, failure)
+            self._failed(Delivery._make(call), failure)
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             raise asyncio.CancelledError
 
-    def _failed(self, call: Notification, error: BaseException) -> None:
+    def _failed(self, call: Delivery, error: BaseException) -> None:
         self._on_error()
         # With a traceback only once per object and type of error, because it usually fails again at each event.
-        level = logging.ERROR if self._logged.is_news((call[1], type(error))) else logging.DEBUG
+        level = logging.ERROR if self._logged.is_news((call.key, type(error))) else logging.DEBUG
         log.log(
             level,
             "handler %s failed on %s of %s%s",
             self.mailbox.name,
-            call[0],
-            call[1],
+            call.type,
+            call.key,
             self._logged.notice if level == logging.ERROR else "",
             exc_info=error if level == logging.ERROR else None,
             resource=self._resource,
-            key=call[1],
+            key=call.key,
             reason="handler_failed",
         )
 

@@ -68,7 +68,7 @@ class HandlerSet:
         self._limiter = limiter
         self._sync = sync
         self._unlisted_reason = unlisted_reason
-        self._started = False
+        self._started = False  # handlers that are added before `start` begin with it
         self._runners: list[HandlerRunner] = []
         self._streams: list[OpenStream] = []
 

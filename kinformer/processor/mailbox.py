@@ -19,9 +19,9 @@ from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.clock import UserFunction, YieldBudget
 from kinformer._runtime.waiters import Latch
 from kinformer.objects.object import KubeObject
-from kinformer.processor.folded_calls import ADD, DELETE, SYNC, UPDATE, EventType, FoldedCalls, Notification
+from kinformer.processor.folded_calls import ADD, DELETE, SYNC, UPDATE, Delivery, EventType, FoldedCalls, Notification
 
-__all__ = ["ADD", "DELETE", "SYNC", "UPDATE", "EventType", "Mailbox", "Notification", "Receiver", "deliver"]
+__all__ = ["ADD", "DELETE", "SYNC", "UPDATE", "Delivery", "EventType", "Mailbox", "Notification", "Receiver", "deliver"]
 
 Filter = Callable[[KubeObject], object]
 
@@ -98,12 +98,13 @@ class Mailbox:
         self.held = 0
         self.budget = YieldBudget()
         self.filtering: UserFunction | None = None
+        # The processor's side adds to what follows, and the reader's side takes from it. Both are on one event loop.
         self._folded = FoldedCalls(self.queue_size)
         self._replays: deque[Iterator[KubeObject]] = deque()
-        self._replay_left = 0
+        self._replay_left = 0  # objects of replays that have not been handed out
         self._initial_left = 0  # initial adds that have been put or replayed, and are not finished
         self._upstream_synced = False
-        self._waiter: asyncio.Future[None] | None = None
+        self._waiter: asyncio.Future[None] | None = None  # of the reader, which may be done
         self._synced = Latch()
 
     # --- the processor's side -----------------------------------------------------------------
@@ -167,7 +168,7 @@ class Mailbox:
             for obj in self._replays[0]:
                 self._replay_left -= 1
                 if self._filter is None or self._passes(obj):
-                    return (ADD, obj.key, None, obj, True)
+                    return (ADD, obj.key, None, obj, True)  # plain: see `Notification`
                 self._initial_finished()
                 if self.budget.exhausted():
                     return None
@@ -181,7 +182,8 @@ class Mailbox:
 
     def finished(self, call: Notification) -> None:
         """Record that the reader is done with `call`, whether or not it succeeded."""
-        if call[4] and call[0] == ADD:
+        kind, _, _, _, is_initial = call
+        if is_initial and kind == ADD:
             self._initial_finished()
 
     def wait(self) -> Awaitable[None]:
@@ -255,9 +257,9 @@ class Mailbox:
         if was and is_now:
             return call
         if is_now:
-            return (ADD, key, None, new, False)
+            return Delivery(ADD, key, None, new, False)
         if was:
-            return (DELETE, key, old, old, False)
+            return Delivery(DELETE, key, old, old, False)
         return None
 
     def _fold(self, batch: Sequence[Notification]) -> None:

@@ -23,7 +23,7 @@ from kinformer.processor.event_stream import Position
 from kinformer.processor.mailbox import ADD, DELETE, SYNC, UPDATE, Notification, Receiver, deliver
 from kinformer.processor.publisher import Publisher
 from kinformer.processor.resync_schedule import ResyncSchedule
-from kinformer.queue.atomic_delta_fifo import Changes, Entry, Marker, Replacement, ScopeChange, ScopeStep
+from kinformer.queue.atomic_delta_fifo import Entry, EventBatch, FullList, Marker, ScopeChange, ScopeStep
 
 __all__ = ["UNKNOWN_SCOPES", "Processor"]
 
@@ -36,6 +36,9 @@ _ITEMS = 16  # items of a list between two looks, as `_QUICK`. A path that is no
 
 class Processor(Publisher):
     """The only writer of an informer's cache and of its mailboxes.
+
+    Its state changes in the informer's processor task, and in `apply_now`, which the queue calls only while that task
+    waits.
 
     Args:
         indexer: The cache.
@@ -85,7 +88,7 @@ class Processor(Publisher):
 
     # --- changes --------------------------------------------------------------------------------------
 
-    def apply_now(self, changes: Changes) -> Changes | None:
+    def apply_now(self, changes: EventBatch) -> EventBatch | None:
         """Apply a batch in one step, as far as the budget allows. Return the changes that are left, or None."""
         events = changes.events
         if len(events) == 1 and not self._calls_functions:
@@ -109,7 +112,7 @@ class Processor(Publisher):
         for entry in entries:
             if budget.exhausted():
                 await self._hand_out_and_pause(budget)
-            if isinstance(entry, Changes):
+            if isinstance(entry, EventBatch):
                 events = entry.events
                 while (done := self._apply_some(events, budget)) < len(events):
                     events = events[done:]
@@ -117,7 +120,7 @@ class Processor(Publisher):
                 self._advance(entry)
                 continue
             self.hand_out()
-            if isinstance(entry, Replacement):
+            if isinstance(entry, FullList):
                 await self._replace(entry, budget)
             elif isinstance(entry, ScopeChange):
                 await self._change_scope(entry, budget)
@@ -138,7 +141,7 @@ class Processor(Publisher):
         self.hand_out()
         await budget.pause()
 
-    def _advance(self, changes: Changes) -> None:
+    def _advance(self, changes: EventBatch) -> None:
         applied = self.applied
         if applied.waiters:
             applied.advance(changes.scope, changes.resource_version)
@@ -165,6 +168,7 @@ class Processor(Publisher):
         """Apply events to the cache, and append the resulting calls.
 
         A new uid under a known name means that a delete was missed, so the last state of the old object is unknown.
+        The calls are plain tuples, as here and in the other loops each is built once per change: see `Notification`.
         """
         advance = self._indexer.advance
         for kind, obj in events:
@@ -178,7 +182,7 @@ class Processor(Publisher):
                 continue
             old: KubeObject | None = advance(key, obj)
             if old is obj:
-                continue  # nothing new
+                continue  # the cache has this state or a newer one
             if old is None:
                 calls.append((ADD, key, None, obj, bool(self._missing)))
             elif old.uid == obj.uid:
@@ -210,12 +214,12 @@ class Processor(Publisher):
         else:
             if not self.synced.is_open:
                 self._left.add(scope)
-            await self._replace(Replacement([], "", scope), budget)
+            await self._replace(FullList([], "", scope), budget)
             self.applied.leave(scope)
 
     # --- everything at once --------------------------------------------------------------------------------
 
-    async def _replace(self, replacement: Replacement, budget: YieldBudget) -> None:
+    async def _replace(self, replacement: FullList, budget: YieldBudget) -> None:
         """Build the next cache state beside the present one, in slices, swap them in one step, and notify handlers.
 
         Readers see the complete old state until they see the complete new one.

@@ -43,8 +43,8 @@ class Publisher:
         self.on_settled: list[Callable[[], None]] = []
         self._indexer = indexer
         self._resyncs = resyncs
-        self._receivers: list[Receiver] = []
-        self._slice = _SLICE
+        self._receivers: list[Receiver] = []  # changed by `attach` and `detach`
+        self._slice = _SLICE  # changes handed out together: 1 if a receiver calls a filter
         self._calls: list[Notification] = []  # changes that are in the cache, and in no receiver yet
 
     @property

@@ -30,9 +30,9 @@ class ResyncSchedule:
 
     def __init__(self, resync: Callable[[], None]) -> None:
         self._resync = resync
-        self._periods: list[_Period] = []
-        self._due: list[Mailbox] = []
-        self._changed: asyncio.Event | None = None
+        self._periods: list[_Period] = []  # changed by `add` and `remove`
+        self._due: list[Mailbox] = []  # `run` appends, and the processor takes them all
+        self._changed: asyncio.Event | None = None  # wakes `run`, which makes it
 
     def add(self, mailbox: Mailbox, period: float) -> None:
         """Replay the cache to `mailbox` every `period` seconds, or never if it is 0."""
@@ -55,11 +55,11 @@ class ResyncSchedule:
         """Request replays until cancelled."""
         loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
-        for each in self._periods:
-            each.due = loop.time() + each.period
+        for entry in self._periods:
+            entry.due = loop.time() + entry.period
         while True:
             self._changed.clear()
-            earliest = min((each.due for each in self._periods), default=None)
+            earliest = min((entry.due for entry in self._periods), default=None)
             try:
                 async with asyncio.timeout_at(earliest):
                     await self._changed.wait()
@@ -67,10 +67,10 @@ class ResyncSchedule:
                 self._request(loop.time())
 
     def _request(self, now: float) -> None:
-        for each in self._periods:
-            if each.due <= now:
-                each.due = now + each.period
-                if each.mailbox not in self._due:
-                    self._due.append(each.mailbox)
+        for entry in self._periods:
+            if entry.due <= now:
+                entry.due = now + entry.period
+                if entry.mailbox not in self._due:
+                    self._due.append(entry.mailbox)
         if self._due:
             self._resync()

@@ -15,7 +15,7 @@ import anyio.to_thread
 from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.logs import get_logger
 from kinformer.processor.handler import Handler, HandlerRunner
-from kinformer.processor.mailbox import Mailbox, Notification
+from kinformer.processor.mailbox import Delivery, Mailbox, Notification
 
 __all__ = ["ThreadRunner"]
 
@@ -55,6 +55,7 @@ class ThreadRunner(HandlerRunner):
     ) -> None:
         super().__init__(handler, mailbox, on_error, resource=resource)
         self._limiter = limiter
+        # The worker thread sets the first, and the task the second, which the thread reads before each call.
         self._thread: int | None = None  # the thread that is making a call
         self._abandoned = False
 
@@ -128,7 +129,7 @@ class ThreadRunner(HandlerRunner):
         for seconds, error in made:
             call = taken.popleft()
             if error is not None:
-                self._failed(call, error)
+                self._failed(Delivery._make(call), error)
             self.mailbox.finished(call)
             if self.observe is not None:
                 self.observe(seconds)

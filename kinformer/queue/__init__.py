@@ -2,6 +2,7 @@
 
 May import: `cache` and below.
 Reading order: delta, atomic_delta_fifo, delta_fifo.
+Tests: tests/queue, tests/informer.
 """
 
 from kinformer._lazy import attach_stub

@@ -19,12 +19,12 @@ from kinformer.list_watcher import WatchEvent
 from kinformer.objects.accessors import Known
 from kinformer.objects.object import KubeObject
 
-__all__ = ["AtomicDeltaFIFO", "Changes", "Entry", "Marker", "QueueWriter", "Replacement", "ScopeChange", "ScopeStep"]
+__all__ = ["AtomicDeltaFIFO", "Entry", "EventBatch", "FullList", "Marker", "QueueWriter", "ScopeChange", "ScopeStep"]
 
 _new_tuple = tuple.__new__
 
 
-class Changes(NamedTuple):
+class EventBatch(NamedTuple):
     """A batch of events from one watch.
 
     Attributes:
@@ -38,7 +38,7 @@ class Changes(NamedTuple):
     events: Sequence[WatchEvent]
 
 
-class Replacement(NamedTuple):
+class FullList(NamedTuple):
     """A full list: all objects of one namespace, or of all (None). The consumer is the first to read `items`."""
 
     items: list[object] | ChunkedList[object]
@@ -68,7 +68,7 @@ class ScopeChange(NamedTuple):
     step: ScopeStep
 
 
-Entry = Changes | Replacement | Marker | ScopeChange
+Entry = EventBatch | FullList | Marker | ScopeChange
 
 
 class AtomicDeltaFIFO:
@@ -77,6 +77,8 @@ class AtomicDeltaFIFO:
     A `QueueWriter` writes to it with plain calls that never block, on the consumer's event loop. While the consumer
     waits and nothing is queued, a batch of events skips the queue: `direct` is called with it in the same step.
     This keeps the order, and saves the wake-up of a task for a single event.
+
+    The writers append entries, and the consumer takes them. All of it happens on one event loop, so nothing is locked.
 
     Args:
         known: Returns the cached object with a key, or None. Reflectors call it, so that a relist holds no second copy
@@ -89,7 +91,7 @@ class AtomicDeltaFIFO:
 
     def __init__(self, known: Callable[[str], KubeObject | None]) -> None:
         self.known = known
-        self.direct: Callable[[Changes], Changes | None] | None = None
+        self.direct: Callable[[EventBatch], EventBatch | None] | None = None
         self.lists = 0
         self._entries: deque[Entry] = deque()
         self._waiter: asyncio.Future[None] | None = None  # set while the consumer waits and has not been woken
@@ -145,7 +147,7 @@ class AtomicDeltaFIFO:
 
     def __len__(self) -> int:
         """Return the number of changes that wait. A full list counts as one."""
-        return sum(len(entry.events) if isinstance(entry, Changes) else 1 for entry in self._entries)
+        return sum(len(entry.events) if isinstance(entry, EventBatch) else 1 for entry in self._entries)
 
     def __bool__(self) -> bool:
         return True  # an empty queue is truthy
@@ -186,7 +188,8 @@ class QueueWriter:
         if self.is_closed:
             return
         queue = self._queue
-        changes = _new_tuple(Changes, (self._scope, resource_version, events))  # without a Python call
+        # EventBatch(...) would be a Python call.
+        changes = _new_tuple(EventBatch, (self._scope, resource_version, events))
         is_empty_and_awaited = queue._waiter is not None
         left = queue.direct(changes) if is_empty_and_awaited and queue.direct is not None else changes
         if left is not None:
@@ -197,7 +200,7 @@ class QueueWriter:
         if not self.is_closed:
             self._queue.lists += 1
             self.lists += 1
-            self._queue.append(Replacement(items, resource_version, self._scope))
+            self._queue.append(FullList(items, resource_version, self._scope))
 
     def resync(self) -> None:
         """Queue a replay of the cache."""

@@ -75,10 +75,10 @@ class DeltaFIFO:
         self._transform = transform
         self._waiting: dict[str, list[Delta]] = {}  # key -> deltas, oldest first
         self._front: deque[str] = deque()  # the next keys of single pops
-        self._closed = False
+        self._closed = False  # True for good after `close`
         self._busy = False  # a `process` is running
         self._waiters = WaiterQueue()
-        self._replaced = False
+        self._replaced = False  # set by the first `replace`, and never reset
         self._initial_waiting = 0  # keys at the head of the queue that are initial, after the first `replace`
         self._initial_running = 0
 

@@ -3,7 +3,8 @@
 It owns the resourceVersion that the store has reached.
 
 May import: `listwatch`, `cache` and below.
-Reading order: reflector, recovery, watch, relist, watch_list, continuity.
+Reading order: reflector, recovery, follower, relist, initial_stream, continuity, then any other.
+Tests: tests/reflector, tests/faults, tests/snapshot.
 """
 
 from kinformer._lazy import attach_stub

@@ -77,7 +77,7 @@ class ContinuityCheck:
         try:
             tip = await self._listed(self._source.tip(), "tip")
             if tip is None:
-                if not seen.isdecimal():  # not comparable, so no request is needed
+                if not seen.isdecimal():  # it cannot be compared, so no request is made
                     return
                 tip = await self._listed(self.list_one(), "list with limit 1")
         except APIError as error:
@@ -145,9 +145,10 @@ class Gap:
     def __init__(self, quiet: float, clock: Clock = SYSTEM) -> None:
         self._quiet = quiet
         self._clock = clock
+        # The reflector changes these by `closed`, `doubt` and `proved`. Times are on the loop's clock.
         self._closed_at = 0.0
         self._proved_at = 0.0
-        self._slept = 0.0
+        self._slept = 0.0  # seconds of suspend up to the last proof
         self._doubted = False
 
     def closed(self, last_event: float | None) -> None:

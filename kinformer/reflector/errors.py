@@ -90,9 +90,10 @@ class FailureLog:
         self.tell = tell
         self._name = name
         self._health = health
-        self._began: float | None = None
-        self._is_outage = False
-        self._has_fallen_back = False
+        # What `failed` and `following` remember from one call to the next.
+        self._began: float | None = None  # the time of the first failure since it has followed
+        self._is_outage = False  # True if a warning was logged since then
+        self._has_fallen_back = False  # True for good, so that it is logged once
 
     def failed(self, error: Exception, doing: str, *, falls_back: bool = False) -> None:
         """Record that a request or a stream has failed. Log it at DEBUG unless its type is new.

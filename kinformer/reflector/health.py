@@ -75,7 +75,8 @@ class InformerHealth:
 class HealthRecord:
     """A reflector's mutable record of its health.
 
-    Its fields are plain attributes, because `last_event` is written once per batch. Times are on the loop's clock.
+    Its fields are plain attributes, because `last_event` is written once per batch. Times are on the loop's clock. The
+    reflector and its `Follower` write them, on the event loop. Any thread reads them, through `snapshot`.
 
     Args:
         poll: Seconds between the lists of a resource that is polled, or None if it is watched.
@@ -95,12 +96,12 @@ class HealthRecord:
     def __init__(self, poll: float | None = None) -> None:
         self._poll = poll
         self._asked_at: float | None = None  # the time when the present full list was requested
-        self._listed_from: float | None = None  # ... the last one that is in the store
+        self._listed_from: float | None = None  # ... and the last one that is in the store
         self.has_followed = False
         self.running = False
         self.patience = inf
         self.sign = -inf
-        self._loop: asyncio.AbstractEventLoop | None = None  # the current or last one
+        self._loop: asyncio.AbstractEventLoop | None = None  # the loop of the current or the last run
         self.state: State = "starting"
         self.synced = False
         self.live = False

@@ -236,8 +236,9 @@ class Delays:
         self._initial = backoff.initial
         self._failures = backoff.start()
         self._short_watches = backoff.start()
+        # `after` changes these two. It and the other methods advance the sequences, or begin them anew.
         self._was_silent = False
-        self._refusals = 0  # in a row
+        self._refusals = 0  # the number of refusals in a row
 
     def after(self, error: Exception, failures: int, *, synced: bool) -> float:
         """Return the seconds to wait after `error`, the last of `failures` consecutive failures.

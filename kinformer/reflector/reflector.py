@@ -30,7 +30,9 @@ from kinformer.reflector.errors import (
     StoreFailedError,
     watch_forbidden,
 )
+from kinformer.reflector.follower import Follower, Stream
 from kinformer.reflector.health import HealthRecord, InformerHealth
+from kinformer.reflector.initial_stream import INITIAL_SILENCE, InitialEvents, initial_events
 from kinformer.reflector.options import ReflectorKeywords, ReflectorOptions
 from kinformer.reflector.options import Resume as ResumeFunction
 from kinformer.reflector.recovery import Delays, Facts, Transition, full_list, is_refusal, next_state
@@ -40,8 +42,6 @@ from kinformer.reflector.states import InitialStream, List, Poll, Resume, State,
 from kinformer.reflector.store_adapter import EventStore, ReflectorStore, event_store
 from kinformer.reflector.timeouts import IdleTimeout
 from kinformer.reflector.timers import PollTimer, ResyncTimer
-from kinformer.reflector.watch import Follower, Stream
-from kinformer.reflector.watch_list import INITIAL_SILENCE, InitialEvents, initial_events
 
 __all__ = ["Reflector"]
 
@@ -133,7 +133,7 @@ class Reflector:
         self._plan = RelistPlan(self._options, watch_list=source.supports_watch_list, now=SYSTEM.loop)
         self._delays = Delays(self._options.backoff or Backoff())
         self._state: State = full_list(FIRST, self._facts) if resume is None else Resume(resume)
-        self._collecting: ListRun | InitialEvents | None = None  # the full list in progress
+        self._collecting: ListRun | InitialEvents | None = None  # the full list. Only `run` changes these two
 
     @property
     def last_sync_resource_version(self) -> str:
@@ -293,12 +293,12 @@ class Reflector:
                 return await self._watch()
 
     async def _resume(self, state: Resume) -> State:
-        found = await state.load()
+        resumed = await state.load()
         first = full_list(FIRST, self._facts)
-        if found is None:
+        if resumed is None:
             return first
-        self._continuity.check.cluster = found.cluster
-        self._replace(first, found.objects, found.resource_version)
+        self._continuity.check.cluster = resumed.cluster
+        self._replace(first, resumed.objects, resumed.resource_version)
         return Watch()
 
     async def _list(self, state: List) -> State:

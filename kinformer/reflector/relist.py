@@ -15,13 +15,13 @@ from kinformer.listwatch.head_limit import HeadLimit
 from kinformer.objects.accessors import Known, known_or_new
 from kinformer.objects.meta import compare_resource_versions
 from kinformer.reflector.errors import StaleListError
+from kinformer.reflector.initial_stream import WatchListChoice
 from kinformer.reflector.options import ReflectorOptions
 from kinformer.reflector.recovery import Facts
 from kinformer.reflector.states import InitialStream, List
 from kinformer.reflector.store_adapter import ListSink, StreamingStore
 from kinformer.reflector.timeouts import IdleTimeout
 from kinformer.reflector.timers import PollTimer
-from kinformer.reflector.watch_list import WatchListChoice
 
 __all__ = ["FIRST", "PAGE_SIZE", "ListRun", "RelistPlan", "reaches", "refuse_older"]
 
@@ -69,7 +69,7 @@ class ListRun:
         self._on_late = on_late
         self._idle_timeout = options.idle_timeout
         self._budget = YieldBudget(clock=clock)
-        self._items: ChunkedList[object] = ChunkedList()
+        self._items: ChunkedList[object] = ChunkedList()  # `_take` fills it, and `collect` returns it
         self.page = 0
         self.received = 0
 
@@ -135,7 +135,7 @@ class ListRun:
     async def _take_lists(self, lists: AsyncIterable[list[object]]) -> None:
         async with AsyncExitStack() as stack:
             close = getattr(lists, "aclose", None)
-            if close is not None:  # it may hold a connection
+            if close is not None:  # the iterator may hold a connection
                 stack.push_async_callback(close)
             timeout = await stack.enter_async_context(IdleTimeout(idle=self._idle_timeout))
             async for objects in lists:
@@ -190,8 +190,8 @@ class RelistPlan:
         self.stood_still = False
         self.wanted: str | None = None
         self._page_size = options.page_size
-        self._came_in_pages = False
-        self._wanted_when_asked: str | None = None
+        self._came_in_pages = False  # set by `pages`, for good
+        self._wanted_when_asked: str | None = None  # `wanted` at the last `ask`: another task may want more meanwhile
 
     def facts(self, stream_errors: int) -> Facts:
         """Return the facts of a transition, with the server errors of watches since the last new version."""

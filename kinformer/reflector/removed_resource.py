@@ -12,8 +12,8 @@ from kinformer.list_watcher import Source
 from kinformer.listwatch.head_limit import answered
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.reflector.errors import RETRIED
+from kinformer.reflector.follower import Follower
 from kinformer.reflector.states import InitialStream, List, State
-from kinformer.reflector.watch import Follower
 
 __all__ = ["APART", "RemovedResourceCheck"]
 
@@ -55,9 +55,9 @@ class RemovedResourceCheck:
         self._is_builtin = _is_builtin(source.resource)
         self._cluster = cluster
         self._timeout = timeout
-        self._since: float | None = None
+        self._since: float | None = None  # the time since which it has been lacking. `over` resets it
         self._lacking: str | None = None  # the cluster that lacked it since then
-        self._proved = False
+        self._proved = False  # True once the store was emptied, or is about to be
 
     def delay_after(self, error: Exception, seconds: float) -> float:
         """Return the delay after an error: `seconds`, after a 404 at most until the question that decides."""

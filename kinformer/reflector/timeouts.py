@@ -42,9 +42,9 @@ class IdleTimeout:
         self.heard = 0.0
         self.verdict: Verdict = ""
         self._deadline = deadline
-        self._paused = False
+        self._paused = False  # True while the body is inside `paused`
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None  # reads `heard` when it is due, and is then set again
         self._scope: asyncio.Timeout | None = None
 
     async def __aenter__(self) -> Self:

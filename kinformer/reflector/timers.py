@@ -41,7 +41,7 @@ class ResyncTimer:
         self._resync = resync
         self._failed = failed
         self.error: Exception | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None  # between `start` and `stop`
 
     def start(self) -> None:
         """Start a period, unless one is running."""
@@ -85,6 +85,7 @@ class PollTimer:
     def __init__(self, period: float | None) -> None:
         self.is_on = period is not None
         self._period = period or 0.0
+        # `begin` moves the waiting calls to the answered ones, and `end` ends these.
         self._began = 0.0
         self._wanted = asyncio.Event()
         self._waiting: list[asyncio.Future[None]] = []  # for a list that has not begun

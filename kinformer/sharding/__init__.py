@@ -5,6 +5,7 @@ No other package imports this one. The filter is `kinformer.listwatch.part`, the
 
 May import: `leaderelection`, `listwatch` and below.
 Reading order: shard, candidacy.
+Tests: tests/sharding.
 """
 
 from kinformer._lazy import attach_stub

@@ -68,7 +68,7 @@ class ShardCandidacy:
             )
             for name in names
         }
-        self._others: dict[str, LeaseObservation] = {}  # Leases of other counts
+        self._others: dict[str, LeaseObservation] = {}  # the Leases of other numbers of parts
         self._expires: dict[str, float] = {}  # when each Lease expires, on the boot clock
         self._is_part = re.compile(rf"{re.escape(name)}-(0|[1-9]\d*)-of-([1-9]\d*)").fullmatch
         self._clock = clock

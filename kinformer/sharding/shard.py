@@ -85,7 +85,7 @@ class Shard(Part):
             LeadershipLostError: (on exit) The Lease was lost before the body had ended: not renewed in time, taken by
                 another replica, or changed or deleted by others.
         """
-        cls(0, count)  # refuses an invalid count
+        cls(0, count)  # raises if the count is invalid
         namespace = namespace or getattr(client, "namespace", None)
         if not namespace:
             raise ConfigError("Shard.claim: pass namespace=, because the client has none")

@@ -14,7 +14,7 @@ from kinformer.objects.models.typed import models_of
 from kinformer.objects.object import KubeObject
 from kinformer.objects.requests.encoding import encode_in_slices, refuse_faults
 
-__all__ = ["Document", "refuse_changed_model"]
+__all__ = ["SentObject", "refuse_changed_model"]
 
 
 class _Metadata(msgspec.Struct, gc=False, rename="camel"):
@@ -34,7 +34,7 @@ _decode_head: Callable[[bytes], _Head] = bounded(msgspec.json.Decoder(_Head).dec
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class SentObject:
     """An object to send.
 
     Attributes:
@@ -52,7 +52,7 @@ class Document:
     has_managed_fields: bool
 
     @classmethod
-    async def of(cls, obj: object, verb: str) -> Document:
+    async def of(cls, obj: object, verb: str) -> SentObject:
         """Read an object.
 
         Raises:
@@ -114,9 +114,9 @@ async def _encode(obj: object, verb: str) -> bytes:
     pydantic: _Serializer | None = getattr(type(obj), "__pydantic_serializer__", None)
     value: object = obj
     try:
-        if pydantic is not None:  # a pydantic dataclass too, whose aliases msgspec does not know
+        if pydantic is not None:  # also for a pydantic dataclass, whose aliases msgspec does not know
             data = pydantic.to_json(obj, by_alias=True, exclude_none=True)
-            if b"null" in data:  # perhaps a nan
+            if b"null" in data:  # perhaps for a nan, which has no JSON
                 refuse_faults(pydantic.to_python(obj, mode="json", by_alias=True, exclude_none=True))
             return data
         if _is_openapi_model(obj):

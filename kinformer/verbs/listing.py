@@ -13,7 +13,7 @@ from kinformer.connection.retries import RETRIES, Exchange
 from kinformer.exceptions import APIError, ConnectError
 from kinformer.list_watcher import ListOptions
 from kinformer.listwatch.head_limit import HEAD_TIMEOUT, LONG_HEAD_TIMEOUT
-from kinformer.listwatch.list_watch import ListWatch
+from kinformer.listwatch.http_source import ListWatch
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.models.typed import Model
 from kinformer.objects.object import KubeObject
@@ -59,8 +59,8 @@ async def one_by_one(batches: AsyncGenerator[list[T], None]) -> AsyncGenerator[T
     """Yield the members of lists."""
     async with aclosing(batches):
         async for batch in batches:
-            for one in batch:
-                yield one
+            for member in batch:
+                yield member
 
 
 async def _pages(source: ListWatch, model: Model[object] | None) -> AsyncGenerator[list[KubeObject], None]:

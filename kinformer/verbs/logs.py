@@ -53,9 +53,9 @@ async def _read(client: Connection, path: str, params: dict[str, str], what: str
             raise about(error, what) from None
         while chunk := await body.read():
             for start in range(0, len(chunk), _SLICE):
-                found = lines.feed(chunk[start : start + _SLICE])
-                if found:
-                    yield found
+                batch = lines.feed(chunk[start : start + _SLICE])
+                if batch:
+                    yield batch
                 if budget.exhausted():
                     await budget.pause()
         rest = lines.close()
@@ -85,22 +85,22 @@ class _Lines:
         return _cut(rest) if rest else []
 
     def _parts(self) -> list[str]:
-        found: list[str] = []
+        parts: list[str] = []
         while len(self._rest) > MAX_LINE_BYTES:
             end = _boundary(self._rest)
-            found.append(self._rest[:end].decode(errors="replace"))
+            parts.append(self._rest[:end].decode(errors="replace"))
             del self._rest[:end]
-        return found
+        return parts
 
 
 def _cut(line: bytes) -> list[str]:
-    line = line.removesuffix(b"\r")  # of containers on Windows
-    found: list[str] = []
+    line = line.removesuffix(b"\r")  # containers on Windows end lines with it
+    parts: list[str] = []
     while len(line) > MAX_LINE_BYTES:
         end = _boundary(line)
-        found.append(line[:end].decode(errors="replace"))
+        parts.append(line[:end].decode(errors="replace"))
         line = line[end:]
-    return [*found, line.decode(errors="replace")]
+    return [*parts, line.decode(errors="replace")]
 
 
 def _boundary(line: bytes | bytearray) -> int:

@@ -17,7 +17,7 @@ from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.models.typed import Model, read_like
 from kinformer.objects.object import KubeObject
 from kinformer.objects.types import ModelT
-from kinformer.verbs.bodies import Document
+from kinformer.verbs.bodies import SentObject
 from kinformer.verbs.targets import Target, about, target_of, target_of_key
 
 __all__ = ["ClientVerbs"]
@@ -65,10 +65,10 @@ class ClientVerbs(Connection):
         """
         reads_as = None if model is None else Model(model, str(resource))
         target = await target_of_key(self, "get", resource, key)
-        found = _object_in(await _send(self, target, "GET", target.path(subresource)), target)
-        if not found.key:
-            raise DecodeError(f"{target}: expected an object with a name, got {excerpt_of(found.raw)}")
-        return found if reads_as is None else reads_as.read(found)
+        obj = _object_in(await _send(self, target, "GET", target.path(subresource)), target)
+        if not obj.key:
+            raise DecodeError(f"{target}: expected an object with a name, got {excerpt_of(obj.raw)}")
+        return obj if reads_as is None else reads_as.read(obj)
 
     async def create(self, obj: object, *, subresource: str | None = None, dry_run: bool = False) -> KubeObject:
         """Create an object, and return it as the server stored it, with the model of a KubeObject that has one.
@@ -88,7 +88,7 @@ class ClientVerbs(Connection):
             TypeError: The object cannot be sent as JSON.
             APIError, ConnectError, DecodeError: As for `request`.
         """
-        document = await Document.of(obj, "create")
+        document = await SentObject.of(obj, "create")
 
         return await _write(self, "create", obj, document, subresource, _params(dry_run=dry_run))
 
@@ -106,7 +106,7 @@ class ClientVerbs(Connection):
             ConflictError: The object was changed after it was read.
             ConfigError, TypeError, APIError, ConnectError, DecodeError: As for `create`.
         """
-        document = await Document.of(obj, "replace")
+        document = await SentObject.of(obj, "replace")
 
         return await _write(self, "replace", obj, document, subresource, _params(dry_run=dry_run))
 
@@ -137,7 +137,7 @@ class ClientVerbs(Connection):
         """
         if not isinstance(field_manager, str) or not 0 < len(field_manager) <= _LONGEST_MANAGER:
             raise ConfigError(f"apply: invalid field_manager={field_manager!r}: expected 1 to 128 characters")
-        document = await Document.of(obj, "apply")
+        document = await SentObject.of(obj, "apply")
         params = {**_params(dry_run=dry_run), "fieldManager": field_manager, **({"force": "true"} if force else {})}
         return await _write(self, "apply", obj, document, subresource, params)
 
@@ -254,7 +254,7 @@ def _params(*, dry_run: bool) -> dict[str, str]:
     return {"dryRun": "All"} if dry_run else {}
 
 
-def _check_metadata(document: Document, verb: str) -> None:
+def _check_metadata(document: SentObject, verb: str) -> None:
     if not document.name:
         raise ConfigError(f"{verb} {document}: metadata.name is missing")
     if verb == "replace" and not document.resource_version:
@@ -270,7 +270,7 @@ def _check_metadata(document: Document, verb: str) -> None:
 
 
 async def _write(
-    client: Connection, verb: str, obj: object, document: Document, subresource: str | None, params: Mapping[str, str]
+    client: Connection, verb: str, obj: object, document: SentObject, subresource: str | None, params: Mapping[str, str]
 ) -> KubeObject:
     """Send an object to the resource of its kind. After a 404 of the resource, ask again which resource that is."""
     method, headers = _METHODS[verb]

@@ -14,7 +14,7 @@ from kinformer.objects.meta import (
     GroupVersionResource,
     split_meta_namespace_key,
 )
-from kinformer.verbs.bodies import Document
+from kinformer.verbs.bodies import SentObject
 
 __all__ = ["Target", "about", "check_key", "check_scope", "target_of", "target_of_key"]
 
@@ -65,7 +65,7 @@ async def target_of_key(client: Connection, verb: str, resource: str | GroupVers
     return Target(verb, gvr, namespace, name)
 
 
-async def target_of(client: Connection, verb: str, obj: Document, *, subresource: str | None) -> Target:
+async def target_of(client: Connection, verb: str, obj: SentObject, *, subresource: str | None) -> Target:
     """Return the resource, namespace and name of an object that is to be sent.
 
     Raises:
@@ -102,7 +102,7 @@ async def check_scope(client: Connection, verb: str, resource: GroupVersionResou
 
 
 async def _resource_of(
-    client: Connection, verb: str, obj: Document, subresource: str | None
+    client: Connection, verb: str, obj: SentObject, subresource: str | None
 ) -> tuple[GroupVersionResource, bool]:
     for field, value in (("apiVersion", obj.api_version), ("kind", obj.kind)):
         if not value:
@@ -113,28 +113,28 @@ async def _resource_of(
         message = "a Scale does not say of which resource: use patch(resource, key, ..., subresource='scale')"
         raise ConfigError(f"{verb} {obj}: {message}")
     group, _, version = obj.api_version.rpartition("/")
-    known = builtin_resource(group, version, obj.kind)
-    if known is not None:
-        return known, is_namespaced_kind(obj.kind)
+    resource = builtin_resource(group, version, obj.kind)
+    if resource is not None:
+        return resource, is_namespaced_kind(obj.kind)
     return await _discovered(client, verb, obj, GroupVersionResource(group, version, "any"))
 
 
 async def _discovered(
-    client: Connection, verb: str, obj: Document, sample: GroupVersionResource
+    client: Connection, verb: str, obj: SentObject, sample: GroupVersionResource
 ) -> tuple[GroupVersionResource, bool]:
     """Look for a kind among the resources of its group version, which `sample` is a member of."""
-    found: tuple[GroupVersionResource, bool] | None = None
+    served: tuple[GroupVersionResource, bool] | None = None
     for is_last in (False, True):  # a kind that is missing, or has another scope, may have been defined since
         try:
-            found = _of_kind(obj.kind, sample, await recent_version(client, sample))
+            served = _of_kind(obj.kind, sample, await recent_version(client, sample))
         except NotFoundError:
-            found = None
+            served = None
             break
-        if is_last or (found is not None and found[1] == bool(obj.namespace)):
+        if is_last or (served is not None and served[1] == bool(obj.namespace)):
             break
         forget_version(client, sample)
-    if found is not None:
-        return found
+    if served is not None:
+        return served
     nearest = await _nearest(client, obj)
     hint = f"; the nearest is {nearest}" if nearest else ""
     raise ConfigError(f"{verb} {obj}: the server has no kind {obj.kind!r} in apiVersion {obj.api_version!r}{hint}")
@@ -149,13 +149,13 @@ def _of_kind(kind: str, sample: GroupVersionResource, document: object) -> tuple
     return None
 
 
-async def _nearest(client: Connection, obj: Document) -> str:
+async def _nearest(client: Connection, obj: SentObject) -> str:
     """Return the apiVersion and kind that were probably meant, or ""."""
     try:
-        found = await recent_discovery(client)
+        resources = await recent_discovery(client)
     except (APIError, ConnectError, DecodeError):  # the error is about the kind, with a hint or without
         return ""
-    kinds = {one.kind: f"{one.gvr.api_version} {one.kind}" for one in reversed(found)}
+    kinds = {resource.kind: f"{resource.gvr.api_version} {resource.kind}" for resource in reversed(resources)}
     lower = {kind.lower(): kind for kind in kinds}
     from difflib import get_close_matches  # only needed for this error message
 

@@ -7,15 +7,15 @@ from contextlib import AbstractAsyncContextManager
 
 from aiohttp import ClientConnectionError
 
-from kinformer.apiserver.accept import JSON, PROTOBUF, Wanted, negotiate
+from kinformer.apiserver.accept import JSON, PROTOBUF, Accepted, negotiate
+from kinformer.apiserver.line_queue import Watcher
 from kinformer.apiserver.options import USUAL, ContinueToken, Options, boolean_of
 from kinformer.apiserver.reads import Read, check_timeout, respond
 from kinformer.apiserver.response import ResponseWriter
-from kinformer.apiserver.selecting.filters import Filter
+from kinformer.apiserver.selecting.filters import Selector
 from kinformer.apiserver.status import StatusError, not_found
 from kinformer.apiserver.storage import Storage, Stored, StoredCollection
-from kinformer.apiserver.stream import WatchStream
-from kinformer.apiserver.watcher import Watcher
+from kinformer.apiserver.stream import WatchResponse
 from kinformer.kinds.builtin import builtin_kind
 from kinformer.kinds.columns import kind_table
 from kinformer.watchcache.cached_resource import CachedResource
@@ -32,7 +32,7 @@ class _LeftToServer(Exception):
 
 
 class _CachedBackend:
-    """The objects of a watch cache (see `kinformer.apiserver.reads.Backend`)."""
+    """The objects of a watch cache (see `kinformer.apiserver.reads.ReadBackend`)."""
 
     def __init__(self, cache: CachedResource) -> None:
         self._cache = cache
@@ -52,30 +52,30 @@ class _CachedBackend:
         """The objects."""
         return self._cache.feed.objects
 
-    def accept(self, read: Read) -> Wanted:
+    def accept(self, read: Read) -> Accepted:
         """Return the form of the response.
 
         JSON is sent to clients that prefer protobuf if they accept the same form as JSON, as client-go does.
         """
         collection, watch, builtin = read.verb != "get", read.verb == "watch", self._codec.builtin
         try:
-            wanted = negotiate(read.headers, collection=collection, watch=watch, builtin=builtin)
-            if wanted.media == PROTOBUF:
+            accepted = negotiate(read.headers, collection=collection, watch=watch, builtin=builtin)
+            if accepted.media == PROTOBUF:
                 as_json = negotiate(read.headers, collection=collection, watch=watch, builtin=builtin, media=(JSON,))
-                wanted = as_json if as_json == wanted._replace(media=JSON) else wanted
+                accepted = as_json if as_json == accepted._replace(media=JSON) else accepted
         except StatusError as error:
             if error.code == _NOT_ACCEPTABLE:  # perhaps the server has another media type
                 raise _LeftToServer from error
             raise
-        if wanted.media != JSON or (wanted.form == "table" and not self._codec.has_table):
+        if accepted.media != JSON or (accepted.form == "table" and not self._codec.has_table):
             raise _LeftToServer
-        return wanted
+        return accepted
 
-    def codec(self, wanted: Wanted) -> JSONCodec:
+    def codec(self, wanted: Accepted) -> JSONCodec:
         """Return what encodes the objects."""
         return self._codec
 
-    def select(self, namespace: str, options: Options) -> Filter:
+    def select(self, namespace: str, options: Options) -> Selector:
         """Return the filter of a request."""
         cache, fields = self._cache, options.field_selector
         if not answers(cache.resource, fields):
@@ -105,9 +105,9 @@ class _CachedBackend:
         """Open a watcher, and close it at exit."""
         return self._cache.opened(watcher, options)
 
-    def stream(self, response: ResponseWriter, watcher: Watcher[bytes], media: str, *, compress: bool) -> WatchStream:
+    def stream(self, response: ResponseWriter, watcher: Watcher[bytes], media: str, *, compress: bool) -> WatchResponse:
         """Return what sends a watch."""
-        return WatchStream(response, watcher, media=media, compress=compress)
+        return WatchResponse(response, watcher, media=media, compress=compress)
 
 
 async def respond_from(

@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from kinformer._runtime.tasks import wait_for_end
+from kinformer.apiserver.line_queue import Watcher
 from kinformer.apiserver.options import Options
 from kinformer.apiserver.pages import WAIT
-from kinformer.apiserver.selecting.filters import Filter
+from kinformer.apiserver.selecting.filters import Selector
 from kinformer.apiserver.storage import EventView, Limits, Storage, Stored
-from kinformer.apiserver.watcher import Watcher
 from kinformer.client.client import Client
 from kinformer.connection.discovery import served_kind
 from kinformer.exceptions import ConfigError, StoppedError
@@ -100,9 +100,9 @@ class CachedResource:
         if not self.kind:
             objects = self._core.publisher.cache
             first = next(iter(self.feed.objects.objects), None)
-            found = None if first is None else objects.get_by_key(first)
-            if found is not None:
-                self.kind = found.kind
+            obj = None if first is None else objects.get_by_key(first)
+            if obj is not None:
+                self.kind = obj.kind
             elif self._client is not None:
                 self.kind = await self._served_kind(self._client)
 
@@ -140,7 +140,7 @@ class CachedResource:
         await self._core.prove()
         await self.feed.settled()
 
-    def watcher(self, view: EventView[T], selected: Filter, options: Options) -> Watcher[T]:
+    def watcher(self, view: EventView[T], selected: Selector, options: Options) -> Watcher[T]:
         """Return a watcher that has not been opened."""
         return Watcher(self.feed.storage, self.feed.objects, view, selected, options)
 

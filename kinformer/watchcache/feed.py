@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.waiters import WaiterQueue
-from kinformer.apiserver.storage import Limits, Snapshot, Storage, Stored
+from kinformer.apiserver.storage import Limits, RevisionSnapshot, Storage, Stored
 from kinformer.exceptions import StoppedError
 from kinformer.objects.object import KubeObject
 from kinformer.processor.mailbox import DELETE, SYNC, Notification
@@ -94,8 +94,9 @@ class Feed:
         self.objects = self.storage.collection("objects")
         self.error: BaseException | None = None
         self._settled = WaiterQueue()
+        # `put` changes the storage, and so does a rebuild, which goes on in slices of the event loop.
         self._rebuild: Rebuild | None = None
-        self._rebuilds = 0
+        self._rebuilds = 0  # how many have begun
         self._behind: list[Sequence[Notification]] = []  # changes that came during a rebuild
 
     def start(self) -> None:
@@ -143,7 +144,7 @@ class Feed:
                     continue
                 revision = _number(obj.resource_version)
                 if (kind == DELETE and flag) or revision <= objects.revision:
-                    self._take_all(max(_number(call[3].resource_version) for call in batch))
+                    self._take_all(max(_number(new.resource_version) for _, _, _, new, _ in batch))
                     return
                 held = Held.of(obj, revision)
                 change = objects.remove(held) if kind == DELETE else objects.put(held)
@@ -184,7 +185,7 @@ class Feed:
         self._discard_rebuild()
         revision = max(least, _number(self._core.parts.processor.applied.current[None]))
 
-        def commit(objects: dict[str, Stored], sorted_: Snapshot) -> Old:
+        def commit(objects: dict[str, Stored], sorted_: RevisionSnapshot) -> Old:
             self._rebuild = None
             behind, self._behind = self._behind, []
             old = self.objects.restart(objects, sorted_, revision)
@@ -193,12 +194,12 @@ class Feed:
             for batch in behind:
                 self._take(batch)
                 if self._rebuilds != rebuilds:
-                    return old  # all were taken anew, with the changes of the other batches
+                    return old  # another rebuild has begun, which takes the changes of the other batches too
             self._settled.wake_all()
             return old
 
-        found = [obj for table in self._publisher.cache.tables() for obj in table.values()]
-        self._rebuild = Rebuild(found, _hold, commit)
+        cached = [obj for table in self._publisher.cache.tables() for obj in table.values()]
+        self._rebuild = Rebuild(cached, _hold, commit)
         self._rebuilds += 1
         self._rebuild.start()
 

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
-from kinformer.apiserver.storage import Snapshot, Stored, StoredChange
+from kinformer.apiserver.storage import RevisionSnapshot, Stored, StoredChange
 from kinformer.objects.object import KubeObject
 
 __all__ = ["Old", "Rebuild"]
@@ -22,7 +22,7 @@ _BUCKET = 500  # keys that are sorted in one step, about
 Old = tuple[deque[StoredChange], dict[str, Stored]]
 """The history and the objects of the old state, to be freed in slices."""
 
-Commit = Callable[[dict[str, Stored], Snapshot], Old]
+Commit = Callable[[dict[str, Stored], RevisionSnapshot], Old]
 """Takes the objects of the next state, also in key order, and returns the old state."""
 
 
@@ -68,7 +68,7 @@ class Rebuild:
                 keys += bucket
                 items += [objects[key] for key in bucket]
             yield
-        history, old = commit(objects, Snapshot(keys, items))
+        history, old = commit(objects, RevisionSnapshot(keys, items))
         while history or old:
             for _ in range(min(len(history), _PIECE)):
                 history.pop()

@@ -6,7 +6,7 @@ from typing import cast
 
 from kinformer.apiserver.options import Options
 from kinformer.apiserver.selecting.fields import SELECTABLE, WITHOUT_NAMESPACE_LABEL, FieldPaths
-from kinformer.apiserver.selecting.filters import Filter
+from kinformer.apiserver.selecting.filters import Selector
 from kinformer.apiserver.selecting.selection import parse_fields
 from kinformer.apiserver.status import StatusError, bad_request
 from kinformer.apiserver.storage import Stored
@@ -43,9 +43,9 @@ class _Fields:
     def __init__(self, resource: GroupVersionResource) -> None:
         name = f"{resource.group}/{resource.resource}" if resource.group else resource.resource
         self.selects_namespace = name not in WITHOUT_NAMESPACE_LABEL
-        known = SELECTABLE[name] if name in _KINDS else {}
+        selectable = SELECTABLE[name] if name in _KINDS else {}
         self._paths: dict[str, FieldPaths] = {
-            label: paths for label, paths in known.items() if len(paths) == 1 and label not in _NO_STRINGS
+            label: paths for label, paths in selectable.items() if len(paths) == 1 and label not in _NO_STRINGS
         }
 
     def has(self, label: str) -> bool:
@@ -67,6 +67,6 @@ def answers(resource: GroupVersionResource, field_selector: str) -> bool:
     return all(label in names or fields.has(label) for label, _, _ in terms)
 
 
-def select(resource: GroupVersionResource, namespace: str, options: Options) -> Filter:
+def select(resource: GroupVersionResource, namespace: str, options: Options) -> Selector:
     """Return the filter of a request. Raises a 400 `StatusError` for an invalid selector."""
-    return Filter(_Fields(resource), namespace, options)
+    return Selector(_Fields(resource), namespace, options)

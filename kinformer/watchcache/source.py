@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING
 
+from kinformer.apiserver.line_queue import Watcher
 from kinformer.apiserver.options import Options, read_options
 from kinformer.apiserver.pages import read_page
 from kinformer.apiserver.status import StatusError
-from kinformer.apiserver.watcher import Watcher
 from kinformer.list_watcher import ListOptions, ListPage, WatchEvent
 from kinformer.watchcache.requests import select
-from kinformer.watchcache.views import ObjectView, held
+from kinformer.watchcache.views import CachedView, held
 
 if TYPE_CHECKING:
     from kinformer.watchcache.cached_resource import CachedResource
@@ -72,7 +72,7 @@ class CacheSource:
             selected = select(cache.resource, self.namespace or "", read)
         except StatusError as error:
             raise error.to_api_error() from error
-        watcher = cache.watcher(ObjectView(cache.resource.api_version, cache.kind), selected, read)
+        watcher = cache.watcher(CachedView(cache.resource.api_version, cache.kind), selected, read)
         async with cache.opened(watcher, read):
             yield _events(watcher)
 

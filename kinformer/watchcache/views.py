@@ -15,7 +15,7 @@ from kinformer.objects.object import KubeObject
 from kinformer.objects.paths.printing import go_json
 from kinformer.watchcache.feed import Held
 
-__all__ = ["JSONCodec", "ObjectView", "held"]
+__all__ = ["CachedView", "JSONCodec", "held"]
 
 
 class _Metadata(msgspec.Struct):
@@ -63,7 +63,8 @@ class JSONCodec:
         data = self.whole(stored)
         if not self.builtin:
             return data
-        if data.startswith(self._head):  # as an API server writes it, and as items of its lists are completed
+        # An API server writes them first, and so does the decoder, which adds them to the items of lists.
+        if data.startswith(self._head):
             return b"{" + data[len(self._head) :]
         members = _raw_members_of.decode(data)
         return _encode({name: value for name, value in members.items() if name not in ("kind", "apiVersion")})
@@ -95,7 +96,7 @@ class JSONCodec:
         return self._table
 
 
-class ObjectView:
+class CachedView:
     """The objects of the informer's cache, for readers in its process. An error is the line that is raised."""
 
     form = ""

@@ -2,8 +2,9 @@
 
 Owns the state of a stream: the uid and resourceVersion of each reported object, but no objects.
 
-May import: `reflector`, `listwatch` and below. Reading order: stream, stream_store, version_index, differences,
-object_wait.
+May import: `reflector`, `verbs` and below.
+Reading order: stream, stream_store, version_index, differences, object_wait.
+Tests: tests/watching.
 """
 
 from kinformer._lazy import attach_stub

@@ -14,7 +14,7 @@ from kinformer.connection.connection import Connection
 from kinformer.connection.refusals import FINAL
 from kinformer.exceptions import APIError, DeletedError, describe
 from kinformer.list_watcher import ListOptions, WatchEvent
-from kinformer.listwatch.list_watch import ListWatch
+from kinformer.listwatch.http_source import ListWatch
 from kinformer.objects.accessors import string_at, tables_at, value_at
 from kinformer.objects.meta import GroupVersionResource, split_meta_namespace_key
 from kinformer.objects.object import KubeObject, UndecodableObject, view
@@ -68,7 +68,7 @@ async def wait_for_object(
             async with following(state.reflector) as running:
                 await asyncio.wait((running, state.result), return_when=asyncio.FIRST_COMPLETED)
                 if not state.result.done():
-                    running.result()  # raises the reason
+                    running.result()  # raises the error that ended the reflector
                 return state.result.result()
     finally:
         state.close()
@@ -235,17 +235,17 @@ def _parts(obj: KubeObject) -> Iterator[str]:
         yield f"{state.reason or 'without a phase'} ({state.ready}/{state.total} containers ready)"
     elif phase := string_at(obj, "status", "phase"):
         yield phase
-    for one in tables_at(obj, "status", "conditions")[:_MOST]:
-        yield _condition(one)
+    for condition in tables_at(obj, "status", "conditions")[:_MOST]:
+        yield _condition(condition)
     if since := value_at(obj, "metadata", "deletionTimestamp"):
         finalizers = ", ".join(value_at(obj, "metadata", "finalizers") or ())
         yield f"being deleted since {since}" + f" (waiting for {finalizers})" * bool(finalizers)
     yield f"at resourceVersion {obj.resource_version}"
 
 
-def _condition(one: Mapping[str, Any]) -> str:
-    kind, status = one.get("type"), one.get("status")
-    why = ": ".join(str(part) for part in (one.get("reason"), one.get("message")) if part)
+def _condition(condition: Mapping[str, Any]) -> str:
+    kind, status = condition.get("type"), condition.get("status")
+    why = ": ".join(str(part) for part in (condition.get("reason"), condition.get("message")) if part)
     if status == "True" or not why:
         return f"{kind}={status}"
     return f"{kind}={status} ({why if len(why) <= _LONGEST else why[:_LONGEST] + '...'})"

@@ -198,10 +198,10 @@ class WatchStream:
             if budget.exhausted():  # the reader's work on the last event may not have suspended
                 await budget.pause()
             while not self._left:
-                found = self._store.take()
-                if isinstance(found, StreamEvent):
-                    return found
-                if found is not None:  # PAUSE
+                taken = self._store.take()
+                if isinstance(taken, StreamEvent):
+                    return taken
+                if taken is not None:  # PAUSE
                     await budget.pause()
                 elif self._running.cancelled():
                     raise StoppedError(f"stream {self.name}: its reflector was cancelled")

@@ -89,7 +89,7 @@ class StreamStore:
     def sink(self) -> _Sink:
         """Return the sink for a new list."""
         if not (self._listed or self._tells):
-            self.told = VersionIndex()  # its content is from an abandoned list
+            self.told = VersionIndex()  # it was filled by a list that was abandoned
         if self._listed or len(self.told):
             self.told.begin_marking()
         return _Sink(self)
@@ -104,11 +104,11 @@ class StreamStore:
                     self.catch_up = ""
                 self._mark(version)
                 continue
-            found = self._events(kind, obj, version)
-            for event in found[:-1]:
+            outgoing = self._events(kind, obj, version)
+            for event in outgoing[:-1]:
                 self._queue.append((event, ""))
-            if found:
-                self._queue.append((found[-1], version))
+            if outgoing:
+                self._queue.append((outgoing[-1], version))
             else:
                 self._mark(version)
         self._readers.wake()
@@ -149,7 +149,7 @@ class StreamStore:
 
     def _events(self, kind: str, obj: Any, version: str) -> tuple[StreamEvent, ...]:
         key = key_of(obj)
-        gone = type(obj) is UndecodableObject  # only known to have changed
+        gone = type(obj) is UndecodableObject  # it is only known that it has changed
         if self._is_catching_up(version):
             if reaches(self._received, version):
                 return ()  # repeated by the server, which `told` cannot tell, because it is ahead
@@ -245,8 +245,8 @@ class StreamStore:
                 self._read()
                 return event
             else:
-                for one in entry:
-                    return PAUSE if one is None else one
+                for event_or_pause in entry:
+                    return PAUSE if event_or_pause is None else event_or_pause
                 queue.popleft()
                 self._differs = False
         self._read()

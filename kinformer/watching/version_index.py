@@ -179,12 +179,12 @@ class VersionIndex:
         parts: dict[int, list[bytes]] = {}
         for place, record in enumerate(records):
             to = self._number(record[: record.index(_FIELD)].decode())
-            found = parts.setdefault(to, [])
+            part = parts.setdefault(to, [])
             if self._marks is not None:
-                self._marks[to] |= (marks >> place & 1) << len(found)
-            found.append(record)
-        for to, found in parts.items():
-            self._buckets[to] = _RECORD + _RECORD.join(found)
+                self._marks[to] |= (marks >> place & 1) << len(part)
+            part.append(record)
+        for to, part in parts.items():
+            self._buckets[to] = _RECORD + _RECORD.join(part)
 
 
 def _prefix(key: str) -> bytes:

@@ -15,7 +15,7 @@ from kinformer.objects.accessors import string_at
 from kinformer.objects.excerpts import excerpt_of
 from kinformer.objects.object import KubeObject
 from kinformer.objects.types import JSON
-from kinformer.wire.documents import Document, Documents
+from kinformer.wire.documents import DocumentReader, PlainDocument
 from kinformer.wire.expected_type import ExpectedType, ForeignTypeError
 from kinformer.wire.fast_path import UNKNOWN, FastPath, ObjectPrefix, without_managed_fields
 from kinformer.wire.field_packing import FieldLayout
@@ -81,7 +81,7 @@ _decode_any: Callable[[bytes], JSON] = bounded(msgspec.json.Decoder().decode)
 _encode = msgspec.json.Encoder().encode
 
 
-_WITHOUT_PATHS = Documents()
+_WITHOUT_PATHS = DocumentReader()
 _TYPE = (b"kind", b"apiVersion")
 
 
@@ -187,7 +187,7 @@ class EntryDecoder:
         details = status.details or {}
         seconds = details.get("retryAfterSeconds")
         raise api_error(
-            status.code or 500,  # as in client-go for an error without a code
+            status.code or 500,  # client-go takes 500 for an error without a code
             status.reason or "",
             status.message or "",
             seconds if isinstance(seconds, int) and seconds > 0 else None,
@@ -255,9 +255,9 @@ class EntryDecoder:
         expected = self._expected
         return expected is None or (kind is expected.kind and api_version is expected.api_version)
 
-    def _entry(self, raw: bytes, api_version: str, kind: str, documents: Documents) -> KubeObject:
+    def _entry(self, raw: bytes, api_version: str, kind: str, documents: DocumentReader) -> KubeObject:
         text, known_kind, known_version, brace, _ = self.fast.prefix
-        document: Document
+        document: PlainDocument
         stamp, seen = b"", brace > 0 and raw.startswith(text)
         if len(raw) >= LONG:
             refuse_deep(raw)
@@ -308,9 +308,9 @@ class EntryDecoder:
         Raises:
             ConfigError: A path is invalid.
         """
-        wanted = Documents((*self.fast.documents.paths, *paths))
-        if wanted.paths != self.fast.documents.paths:
-            self.fast.documents = wanted
+        documents = DocumentReader((*self.fast.documents.paths, *paths))
+        if documents.paths != self.fast.documents.paths:
+            self.fast.documents = documents
 
     def keep(self, obj: KubeObject) -> KubeObject:
         """Convert an existing object to the form in which this decoder keeps objects."""
@@ -327,11 +327,11 @@ class EntryDecoder:
 
     def _refuse_deep_event(self, data: bytes, error: RecursionError) -> None:
         """Raise PoisonObjectError if the object of this event is nested too deeply."""
-        found = dict(members(data))
-        kind = found.get(b"type", b"").strip(b'"').decode(errors="replace")
+        fields = dict(members(data))
+        kind = fields.get(b"type", b"").strip(b'"').decode(errors="replace")
         if kind in ("ADDED", "MODIFIED", "DELETED"):
             try:
-                self._refuse_deep(found.get(b"object", b""), error)
+                self._refuse_deep(fields.get(b"object", b""), error)
             except PoisonObjectError as poison:
                 poison.type = kind
                 raise
@@ -339,8 +339,8 @@ class EntryDecoder:
     def _refuse_deep(self, raw: bytes, error: RecursionError) -> NoReturn:
         name, namespace, version = identity_of(raw)  # raises DecodeError unless this is exactly one object
         self.errors += 1
-        found = dict(members(raw))
-        kind, api_version = (found.get(field, b"").strip(b'"').decode(errors="replace") for field in _TYPE)
+        fields = dict(members(raw))
+        kind, api_version = (fields.get(field, b"").strip(b'"').decode(errors="replace") for field in _TYPE)
         key = self._poison_key(kind, api_version, namespace, name)
         raise PoisonObjectError(
             f"object is nested too deeply: {excerpt_of(raw)}", key=key, resource_version=version

@@ -23,11 +23,11 @@ _Field: TypeAlias = tuple[Any, ...]  # name, key, type, and optionally a default
 
 __all__ = [
     "EMPTY",
-    "Document",
-    "Documents",
+    "DocumentReader",
     "MarkedDocument",
     "MarkedMetadata",
     "Metadata",
+    "PlainDocument",
     "SharedValues",
     "TypedDocument",
 ]
@@ -67,7 +67,7 @@ _KNOWN = ("apiVersion", "kind")
 _KNOWN_METADATA = ((), *((name,) for name in Metadata.__struct_encode_fields__))
 
 
-class Document(Protocol):
+class PlainDocument(Protocol):
     """A decoded object: its metadata, and the structs along the paths."""
 
     @property
@@ -81,7 +81,7 @@ class MarkedDocument(Protocol):
     def metadata(self) -> MarkedMetadata: ...
 
 
-class TypedDocument(Document, Protocol):
+class TypedDocument(PlainDocument, Protocol):
     """A decoded object with its kind and apiVersion, which are None if missing."""
 
     @property
@@ -93,7 +93,7 @@ class TypedDocument(Document, Protocol):
 _decode_any: Callable[[bytes], JSON] = msgspec.json.Decoder().decode
 
 
-class Documents:
+class DocumentReader:
     """Decodes the documents of one resource.
 
     Except for the metadata and the values at the paths, the object is skipped, which still checks that it is JSON.
@@ -121,7 +121,7 @@ class Documents:
         self.values_of = _values_of(decoders.found) if decoders.found else None
 
 
-def _values_of(found: Sequence[tuple[str, Segments]]) -> Callable[[Document | MarkedDocument], PathValues | None]:
+def _values_of(found: Sequence[tuple[str, Segments]]) -> Callable[[PlainDocument | MarkedDocument], PathValues | None]:
     """Create the function that returns the values of a decoded object. Objects with equal values share one dict."""
 
     def texts(key: bytes) -> PathValues:
@@ -137,7 +137,7 @@ def _values_of(found: Sequence[tuple[str, Segments]]) -> Callable[[Document | Ma
     shared = SharedValues(texts)
 
     # Called for each event, so it uses local variables instead of attributes.
-    def values_of(document: Document | MarkedDocument) -> PathValues | None:
+    def values_of(document: PlainDocument | MarkedDocument) -> PathValues | None:
         try:
             key = key_of(find(document))
         except AttributeError:
@@ -148,7 +148,7 @@ def _values_of(found: Sequence[tuple[str, Segments]]) -> Callable[[Document | Ma
 
 
 class _Decoders:
-    """The decoders of `Documents`. Creating them takes a millisecond, so informers with the same paths share them."""
+    """The decoders of a `DocumentReader`. Creating them takes a millisecond, so equal paths share them."""
 
     def __init__(self, paths: Iterable[str]) -> None:
         root = _readable(paths)
@@ -157,7 +157,7 @@ class _Decoders:
         values = self._fields(root, (), ())
         plain, marked = _struct(metadata, Metadata), _struct(metadata, MarkedMetadata)
         kind: list[_Field] = [("kind", "kind", str | None, None), ("api_version", "apiVersion", str | None, None)]
-        self.plain: Callable[[bytes], Document] = _decoder([("metadata", "metadata", plain), *values])
+        self.plain: Callable[[bytes], PlainDocument] = _decoder([("metadata", "metadata", plain), *values])
         self.marked: Callable[[bytes], MarkedDocument] = _decoder([("metadata", "metadata", marked), *values])
         self.typed: Callable[[bytes], TypedDocument] = _decoder([("metadata", "metadata", plain), *values, *kind])
         self.typed_marked: Callable[[bytes], MarkedDocument] = _decoder(

@@ -96,8 +96,8 @@ class ExpectedType:
             ForeignTypeError: Another namespace was requested.
         """
         if self.namespace is not None and namespace != self.namespace:
-            found = f"an object of namespace {namespace!r}" if namespace else "an object without a namespace"
-            raise ForeignTypeError(f"expected objects of namespace {self.namespace!r}, got {found}")
+            actual = f"an object of namespace {namespace!r}" if namespace else "an object without a namespace"
+            raise ForeignTypeError(f"expected objects of namespace {self.namespace!r}, got {actual}")
         return intern(namespace)
 
     def check(self, kind: str, api_version: str, name: object = "") -> None:
@@ -179,5 +179,5 @@ class ExpectedType:
 
     def _refuse(self, kind: str, api_version: str, name: str) -> NoReturn:
         is_version = api_version in ("", self._own[1])
-        found = f"{kind or 'an object'} of {api_version or self._own[1]}"
-        raise ForeignTypeError(f"expected {self._wanted()}, got {found}{name}", kind=kind if is_version else "")
+        actual = f"{kind or 'an object'} of {api_version or self._own[1]}"
+        raise ForeignTypeError(f"expected {self._wanted()}, got {actual}{name}", kind=kind if is_version else "")

@@ -18,7 +18,7 @@ from kinformer.exceptions import MALFORMED
 from kinformer.list_watcher import WatchEvent
 from kinformer.objects.meta import decode_owner_references
 from kinformer.objects.object import KubeObject
-from kinformer.wire.documents import EMPTY, Document, Documents, MarkedDocument, SharedValues
+from kinformer.wire.documents import EMPTY, DocumentReader, MarkedDocument, PlainDocument, SharedValues
 from kinformer.wire.expected_type import ForeignTypeError
 from kinformer.wire.field_packing import FieldLayout
 from kinformer.wire.lines import Lines
@@ -90,11 +90,11 @@ UNKNOWN = ObjectPrefix(b"", "", "", 0, {})
 
 
 def _line_prefixes(text: bytes, brace: int) -> dict[int, LinePrefix]:
-    found = {}
+    prefixes = {}
     for kind in ("ADDED", "MODIFIED", "DELETED"):
         before = b'{"type":"%s","object":' % kind.encode()
-        found[ord(kind[0])] = LinePrefix(kind, before + text, len(before), len(before) + brace)
-    return found
+        prefixes[ord(kind[0])] = LinePrefix(kind, before + text, len(before), len(before) + brace)
+    return prefixes
 
 
 def managed_fields_at(data: bytes, metadata: int, end: int) -> int:
@@ -109,8 +109,8 @@ def managed_fields_at(data: bytes, metadata: int, end: int) -> int:
         if value < 0 or data[value - _LENGTH : value] == MANAGED_FIELDS:
             return value
         value = data.find(b"[", value + 1, end)
-    found = data.find(MANAGED_FIELDS, metadata, end)
-    return found if found < 0 else found + _LENGTH
+    offset = data.find(MANAGED_FIELDS, metadata, end)
+    return offset if offset < 0 else offset + _LENGTH
 
 
 def without_managed_fields(raw: bytes, metadata: int, fields: bytes, stamp: bytes) -> bytes:
@@ -191,7 +191,7 @@ class FastPath:
         self.labels = SharedValues(_make_labels)
         self.owners = SharedValues(decode_owner_references)
         self.namespaces: SharedValues[str, str] = SharedValues(own_namespace)
-        self.documents = Documents()
+        self.documents = DocumentReader()
         self.prefix = UNKNOWN
         self.cutting = False
 
@@ -226,7 +226,7 @@ class FastPath:
                 value = text.find(b"[", brace, last)  # usually the first one, without the loop of the function
                 if text[value - _LENGTH : value] != MANAGED_FIELDS:
                     value = managed_fields_at(text, brace, last)
-            document: Document | MarkedDocument
+            document: PlainDocument | MarkedDocument
             if value < 0:
                 raw = text[first:last]
                 document = documents.plain(raw)

@@ -39,8 +39,8 @@ class FieldLayout:
     """
 
     def __init__(self, fields: Sequence[str]) -> None:
-        wanted = [path for path in (*ALWAYS_KEPT, *fields) if not _is_known(path)]
-        root = tree_of(wanted)
+        paths = [path for path in (*ALWAYS_KEPT, *fields) if not _is_known(path)]
+        root = tree_of(paths)
         self._decode = msgspec.json.Decoder(struct_of(root, "_Values")).decode
         # For each value: its attributes in the decoded struct, its keys in the object, and True if it is decoded.
         self._values: list[tuple[tuple[str, ...], tuple[str, ...], bool]] = []
@@ -66,12 +66,12 @@ class FieldLayout:
     def pack(self, raw: bytes) -> bytes | None:
         """Pack the values of an object's JSON. Returns None if its structure does not match the paths."""
         try:
-            found = self._decode(raw)
+            struct = self._decode(raw)
         except MALFORMED:
             return None
         values: list[bytes | msgspec.Raw] = []
         for attributes, _, decoded in self._values:
-            value = found
+            value = struct
             for attribute in attributes:
                 value = getattr(value, attribute)
                 if value is None or value is msgspec.UNSET:
@@ -84,8 +84,8 @@ class FieldLayout:
     def unpack(self, obj: KubeObject) -> bytes:
         """Return the JSON of a packed object. Flags of owner references that are False are left out."""
         metadata: dict[str, object] = {"name": obj.name}
-        known = {"namespace": obj.namespace, "uid": obj.uid, "resourceVersion": obj.resource_version}
-        metadata.update((key, value) for key, value in known.items() if value)
+        fields = {"namespace": obj.namespace, "uid": obj.uid, "resourceVersion": obj.resource_version}
+        metadata.update((key, value) for key, value in fields.items() if value)
         document: dict[str, object] = {"apiVersion": obj.api_version, "kind": obj.kind, "metadata": metadata}
         for (_, keys, _), value in zip(self._values, obj._data.split(_BETWEEN), strict=True):
             if value:
@@ -105,7 +105,7 @@ class FieldLayout:
 
 def _is_known(path: str) -> bool:
     segments = parse_path(path).segments
-    return any(segments[: len(known)] == known for known in _KNOWN_SEGMENTS)
+    return any(segments[: len(prefix)] == prefix for prefix in _KNOWN_SEGMENTS)
 
 
 def _owner(owner: OwnerReference) -> dict[str, str | bool]:

@@ -106,8 +106,8 @@ def identity_of(raw: bytes) -> tuple[str, str, str]:
         DecodeError: As for `members`, for the object and its metadata.
     """
     metadata = dict(members(raw)).get(b"metadata", b"{}")
-    found = dict(members(metadata)) if metadata.startswith(b"{") else {}
-    name, namespace, version = (_text(found.get(field)) for field in (b"name", b"namespace", b"resourceVersion"))
+    fields = dict(members(metadata)) if metadata.startswith(b"{") else {}
+    name, namespace, version = (_text(fields.get(field)) for field in (b"name", b"namespace", b"resourceVersion"))
     return name, namespace, version
 
 

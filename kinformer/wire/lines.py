@@ -84,12 +84,12 @@ class LineFramer:
         """
         self._raise_unless([])
         data = chunk if isinstance(chunk, bytes) else bytes(chunk)
-        found: list[Lines] = []
+        complete: list[Lines] = []
         start = 0
         # A loop of find uses memchr. split and splitlines test every byte, and take a tenth of a watch's CPU time.
         end = data.find(b"\n")
         if end >= 0 and self._parts:
-            found += self._joined(data[:end])
+            complete += self._joined(data[:end])
             start = end + 1
             end = data.find(b"\n", start)
         if end >= 0 and self._error is None:
@@ -102,13 +102,13 @@ class LineFramer:
                 take(end)
                 start = end + 1
                 end = find(b"\n", start)
-            found.append(lines)
+            complete.append(lines)
         if start < len(data) and self._error is None:
             self._parts.append(data[start:] if start else data)
             self.pending += len(data) - start
             self._check(self.pending)
-        self._raise_unless(found)
-        return found
+        self._raise_unless(complete)
+        return complete
 
     def last(self, chunk: bytes) -> bytes | None:
         r"""Return the line that ends with this chunk, with its `\n`, or None unless the chunk is the rest of one line.

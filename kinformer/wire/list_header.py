@@ -36,7 +36,7 @@ class _ShardInfo(msgspec.Struct):
 class _ListMeta(msgspec.Struct, rename="camel"):
     """The metadata of a list."""
 
-    name: str | None = None  # of a document that is not a list
+    name: str | None = None  # only a document that is not a list has it
     resource_version: str | None = None
     continue_token: str | None = msgspec.field(default=None, name="continue")
     remaining_item_count: int | None = None

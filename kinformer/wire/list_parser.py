@@ -170,7 +170,7 @@ class ListSplitter(Generic[T]):
         self._fed += len(chunk)
         if self._fed > self._max_list:
             raise DecodeError(f"a list is longer than max_list_bytes={self._max_list}")
-        found: list[T] = []
+        items: list[T] = []
         if self._envelope.after is not None:
             if self._buffer.strip(_WHITESPACE):
                 raise DecodeError(f"bytes after the end of a list: {excerpt_of(bytes(self._buffer))}")
@@ -180,11 +180,11 @@ class ListSplitter(Generic[T]):
         while self._state is _State.ITEMS:
             # Each returns True if the other must continue.
             separator = self._separator
-            if not (self._walk(found) if separator is None else self._cut(separator, found)):
+            if not (self._walk(items) if separator is None else self._cut(separator, items)):
                 break
         if self._state is _State.TAIL and len(self._buffer) > MAX_HEADER_BYTES:
             raise DecodeError(f"more than {MAX_HEADER_BYTES} bytes after the items of a list")
-        return found
+        return items
 
     def close(self) -> ListHeader:
         """Return the header of the list. Call it at the end of the body.

@@ -2,6 +2,7 @@
 
 May import: `_runtime` and the root modules.
 Reading order: work_queue, delaying_queue, rate_limiters.
+Tests: tests/workqueue.
 """
 
 from kinformer._lazy import attach_stub

@@ -34,10 +34,11 @@ class DelayingQueue(WorkQueue[K]):
     def __init__(self, *, name: str | None = None, metrics: Metrics | None = None, ageing: float = 10.0) -> None:
         super().__init__(name=name, metrics=metrics, ageing=ageing)
         self._delayed: dict[K, tuple[float, int]] = {}  # time on the loop's clock, and priority
+        # Entries of the heap are not removed when a delay is replaced or dropped, but skipped when they are due.
         self._heap: list[tuple[float, int, K]] = []
         self._order = itertools.count()
         self._timer: asyncio.TimerHandle | asyncio.Handle | None = None
-        self._timer_at = math.inf
+        self._timer_at = math.inf  # the time of `_timer`, or -inf while due keys are queued in slices
         self._has_loop = False
         self._waits_for_delayed = False
 
@@ -67,11 +68,11 @@ class DelayingQueue(WorkQueue[K]):
         self._schedule(key, self._now() + delay, priority)
 
     def _schedule(self, key: K, when: float, priority: int) -> None:
-        known = self._delayed.get(key)
-        if known is not None:
-            priority = max(priority, known[1])
-            if known[0] <= when:
-                self._delayed[key] = (known[0], priority)
+        delayed = self._delayed.get(key)
+        if delayed is not None:
+            priority = max(priority, delayed[1])
+            if delayed[0] <= when:
+                self._delayed[key] = (delayed[0], priority)
                 return
         self._delayed[key] = (when, priority)
         heapq.heappush(self._heap, (when, next(self._order), key))
@@ -112,8 +113,8 @@ class DelayingQueue(WorkQueue[K]):
         heap = self._heap
         while heap:
             when, _, key = heap[0]
-            known = self._delayed.get(key)
-            if known is None or known[0] != when:
+            delayed = self._delayed.get(key)
+            if delayed is None or delayed[0] != when:
                 heapq.heappop(heap)  # replaced by an earlier delay, or dropped
                 continue
             if when > now:
@@ -126,7 +127,7 @@ class DelayingQueue(WorkQueue[K]):
                 return
             heapq.heappop(heap)
             del self._delayed[key]
-            self._enqueue(key, known[1])
+            self._enqueue(key, delayed[1])
 
     # --- shutting down --------------------------------------------------------------------------------------
 

@@ -182,7 +182,7 @@ class BucketRateLimiter:
         self._burst = burst
         self._now = now
         self._tokens = float(burst)
-        self._counted: float | None = None
+        self._counted: float | None = None  # the time up to which tokens were added. `when` changes both
 
     def when(self, key: Hashable) -> float:
         """Take or reserve a token, and return the seconds until it is available."""

@@ -124,13 +124,14 @@ class WorkQueue(Generic[K]):
         # gets slower with each key taken. Other priorities have an entry only while they have keys.
         self._ready: OrderedDict[K, float] = OrderedDict()
         self._prioritized: dict[int, OrderedDict[K, float]] = {}
+        # `get` moves a key from the waiting ones to those in process, and `done` removes it or lets it wait again.
         self._processing: dict[K, float] = {}
-        self._added_again: dict[K, tuple[int, float]] = {}
+        self._added_again: dict[K, tuple[int, float]] = {}  # while in process: priority, and time of the first add
         self._taken_at: dict[K, int] = {}  # the priority at which keys in process were taken, unless 0
         self._getters = WaiterQueue()
         self._drainers: list[asyncio.Future[None]] = []
         self._shutting_down = False
-        self._turn = 0
+        self._turn = 0  # the number of takes while several priorities waited
         self._adds = 0
         self._retries = 0
         self._now: Callable[[], float] = self._first_now

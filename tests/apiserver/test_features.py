@@ -421,15 +421,15 @@ async def test_a_graceful_restart_ends_watches_cleanly_and_an_abrupt_one_does_no
 
 async def test_an_event_is_encoded_once_however_many_watch(server: APIServer, monkeypatch: pytest.MonkeyPatch) -> None:
     encoded: list[str] = []
-    real = views.View.event
+    real = views.FormView.event
 
-    def counted(view: views.View, kind: str, stored: Any, *, first: bool = False) -> bytes:
+    def counted(view: views.FormView, kind: str, stored: Any, *, first: bool = False) -> bytes:
         encoded.append(stored.name)
         return real(view, kind, stored, first=first)
 
     version = server.resource_version
     streams = [await watch(server.url, f"{MAPS}?watch=1&resourceVersion={version}") for _ in range(10)]
-    monkeypatch.setattr(views.View, "event", counted)  # the bytes do not tell how often they were made
+    monkeypatch.setattr(views.FormView, "event", counted)  # the bytes do not tell how often they were made
     for name in ("a", "b", "c"):
         server.create(config_map(name))
     lines = [[await stream.line() for _ in range(3)] for stream in streams]

@@ -38,14 +38,14 @@ SELECTABLE: Mapping[str, Mapping[str, FieldPaths]] = {
     "services": _paths("spec.clusterIP", "spec.type"),
     "replicationcontrollers": _paths("status.replicas"),
     "events": {
-        **_paths(*(f"involvedObject.{one}" for one in ("kind", "namespace", "name", "uid", "apiVersion"))),
+        **_paths(*(f"involvedObject.{key}" for key in ("kind", "namespace", "name", "uid", "apiVersion"))),
         **_paths("involvedObject.resourceVersion", "involvedObject.fieldPath", "reason", "reportingComponent", "type"),
         "source": (("source", "component"), ("reportingComponent",)),
     },
     # Paths in the stored form, which is v1.
     "events.k8s.io/events": {
-        **{f"regarding.{one}": (("involvedObject", one),) for one in ("kind", "namespace", "name", "uid")},
-        **{f"regarding.{one}": (("involvedObject", one),) for one in ("apiVersion", "resourceVersion", "fieldPath")},
+        **{f"regarding.{key}": (("involvedObject", key),) for key in ("kind", "namespace", "name", "uid")},
+        **{f"regarding.{key}": (("involvedObject", key),) for key in ("apiVersion", "resourceVersion", "fieldPath")},
         **_paths("reason", "type"),
         "reportingController": (("reportingComponent",),),
     },

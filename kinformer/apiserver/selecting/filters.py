@@ -9,7 +9,7 @@ from kinformer.apiserver.selecting.selection import parse_fields, parse_labels
 from kinformer.apiserver.status import StatusError
 from kinformer.apiserver.storage import Stored
 
-__all__ = ["FieldReader", "Filter"]
+__all__ = ["FieldReader", "Selector"]
 
 
 class FieldReader(Protocol):
@@ -22,7 +22,7 @@ class FieldReader(Protocol):
     def refusal(self, label: str, /) -> StatusError: ...
 
 
-class Filter:
+class Selector:
     """A predicate over stored objects. The constructor raises a 400 `StatusError` for an invalid selector."""
 
     def __init__(self, fields: FieldReader, namespace: str, options: Options) -> None:
@@ -42,9 +42,8 @@ class Filter:
             else:
                 raise fields.refusal(label)
         self.shards = options.shards
-        self.selects = bool(
-            self._labels or self._field_terms or self._metadata_terms or self.shards
-        )  # selects by more than the namespace
+        # True if it selects by more than the namespace.
+        self.selects = bool(self._labels or self._field_terms or self._metadata_terms or self.shards)
         self.everything = not self.selects and not namespace
 
     def matches(self, stored: Stored) -> bool:
@@ -67,7 +66,7 @@ class Filter:
         # Cached in the object, because the next list and every watcher need the same fields.
         if stored.fields is None:
             stored.fields = {}
-        found = stored.fields.get(label)
-        if found is None:
-            found = stored.fields[label] = self._fields.read(stored, label)
-        return found
+        value = stored.fields.get(label)
+        if value is None:
+            value = stored.fields[label] = self._fields.read(stored, label)
+        return value

@@ -20,7 +20,7 @@ __all__ = [
 _SIGNED, _UNSIGNED = re.compile(r"([+-]?)0*([0-9]*)"), re.compile(r"()0*([0-9]*)")
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_PLAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")  # matches nearly all names
+_PLAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")  # nearly all names match this one
 _LABEL_TEXT = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with"
     " an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is"
@@ -63,7 +63,7 @@ def dns_label(text: str) -> list[str]:
     """Return the errors of an RFC 1123 label, or `[]` if it is valid. The other checks return the same."""
     wrong = _checked(text, _LABEL, _LABEL_TEXT, 63, "characters")
     # If the name is a valid subdomain, its only fault is the dots.
-    return ["must not contain dots" if one is _LABEL_TEXT and _SUBDOMAIN.fullmatch(text) else one for one in wrong]
+    return ["must not contain dots" if rule is _LABEL_TEXT and _SUBDOMAIN.fullmatch(text) else rule for rule in wrong]
 
 
 def dns_label_1035(text: str) -> list[str]:
@@ -103,10 +103,10 @@ def qualified_name(text: str) -> tuple[str, ...]:
         if not prefix:
             wrong.append("prefix part must be non-empty")
         else:
-            wrong += [f"prefix part {one}" for one in dns_subdomain(prefix)]
+            wrong += [f"prefix part {error}" for error in dns_subdomain(prefix)]
     if not name:
         return (*wrong, "name part must be non-empty", f"name part {_NAME_TEXT}")
-    return (*wrong, *(f"name part {one}" for one in _checked(name, _NAME, _NAME_TEXT, 63)))
+    return (*wrong, *(f"name part {error}" for error in _checked(name, _NAME, _NAME_TEXT, 63)))
 
 
 def parse_number(text: str, *, signed: bool = True) -> int:

@@ -19,7 +19,7 @@ Requirement = Callable[[Mapping[str, str]], bool]
 _SPECIAL = "=!(),><"
 _TOKENS = {")", ",", "!", "==", "=", ">", "in", "<", "!=", "notin", "("}
 _END = ""
-_TERM = re.compile(r"(?:\\.|[^\\,]|\\$)+", re.DOTALL)  # of a field selector
+_TERM = re.compile(r"(?:\\.|[^\\,]|\\$)+", re.DOTALL)  # a term of a field selector
 _OPERATORS = "in, notin, =, ==, !=, gt, lt"
 
 
@@ -53,7 +53,7 @@ def _is_word(token: str) -> bool:
 
 class _LabelParser:
     def __init__(self, text: str) -> None:
-        self._tokens = _lex(text.partition("\0")[0])  # where the server's lexer ends
+        self._tokens = _lex(text.partition("\0")[0])  # the server's lexer ends at a NUL
         self._position = 0
 
     def _peek(self) -> str:
@@ -101,20 +101,20 @@ class _LabelParser:
             return lambda labels: key in labels
         operator = self._take()
         if operator in ("in", "notin"):
-            wanted = self._values()
+            values = self._values()
         elif operator in ("=", "==", "!=", ">", "<"):
-            wanted = {self._value()}
+            values = {self._value()}
         else:
             raise _SyntaxError(f"found '{operator}', expected: {_OPERATORS}")
-        compare = _comparison(key, operator, *wanted) if operator in (">", "<") else None
-        for index, value in enumerate(sorted(wanted)):
+        compare = _comparison(key, operator, *values) if operator in (">", "<") else None
+        for index, value in enumerate(sorted(values)):
             if errors := label_value(value):
                 raise _SyntaxError(f"values[{index}][{key}]: Invalid value: {quoted(value)}: {'; '.join(errors)}")
         if compare is not None:
             return compare
         if operator in ("notin", "!="):
-            return lambda labels: labels.get(key) not in wanted
-        return lambda labels: labels.get(key) in wanted
+            return lambda labels: labels.get(key) not in values
+        return lambda labels: labels.get(key) in values
 
     def _value(self) -> str:
         if self._peek() in (_END, ","):
@@ -129,22 +129,22 @@ class _LabelParser:
         if opening != "(":
             raise _SyntaxError(f"found '{opening}' expected: '('")
         values: set[str] = set()
-        wanted = True  # a value may follow. An empty one counts, as upstream
+        may_follow = True  # a value may follow. An empty one counts, as upstream
         while True:
             token = self._take()
             if token == ")":
-                if wanted:
+                if may_follow:
                     values.add("")
                 return values
             if token == ",":
-                if wanted:
+                if may_follow:
                     values.add("")
-                wanted = True
-            elif _is_word(token) and wanted:
+                may_follow = True
+            elif _is_word(token) and may_follow:
                 values.add(token)
-                wanted = False
+                may_follow = False
             else:
-                after = "',' or ')'" if not wanted else "',', ')' or identifier"
+                after = "',' or ')'" if not may_follow else "',', ')' or identifier"
                 raise _SyntaxError(f"found '{token}', expected: {after}")
 
 

@@ -55,7 +55,7 @@ def _range(text: str) -> tuple[str, str, str]:
     match = _CALL.fullmatch(text)
     if match is None:
         raise _invalid_selector("CEL parse error: Syntax error")
-    name, arguments = match[1], [one.strip() for one in match[2].split(",")]
+    name, arguments = match[1], [argument.strip() for argument in match[2].split(",")]
     if name != "shardRange":
         raise _invalid_selector(f'unsupported function "{name}"; only shardRange() and || are allowed')
     if len(arguments) != 3:

@@ -172,7 +172,7 @@ class TokenFile:
         self._where = where
         self._token = token
         self._shown = str(path) if shown is None else shown
-        self._read_at: float | None = None
+        self._read_at: float | None = None  # the time of the last read, which may have failed
         self.failure = ""
 
     def __repr__(self) -> str:

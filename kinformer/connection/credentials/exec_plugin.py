@@ -214,8 +214,8 @@ class _PluginProcess(asyncio.SubprocessProtocol):
     _transport: asyncio.SubprocessTransport
 
     def __init__(self) -> None:
-        self.printed = {1: bytearray(), 2: bytearray()}  # by file descriptor
-        self._ended = asyncio.Event()  # it has ended, and its pipes are closed
+        self.printed = {1: bytearray(), 2: bytearray()}  # the output, by file descriptor
+        self._ended = asyncio.Event()  # set once it has ended and its pipes are closed
 
     async def run(self, command: Sequence[str], env: Mapping[str, str], *, interactive: bool) -> int | None:
         """Run the program, and return its exit status. Cancelling kills it.

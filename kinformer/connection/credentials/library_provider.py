@@ -82,4 +82,5 @@ def _reason(error: Exception) -> str:
         case ValueError():
             return "cmd-path and cmd-args must be set to run gcloud, and expiry must be a time"
     name = type(error).__name__
-    return str(error) if name in ("ConfigException", "ModuleNotFoundError") else name  # messages of the library's own
+    # Only these two have messages that quote no secret.
+    return str(error) if name in ("ConfigException", "ModuleNotFoundError") else name

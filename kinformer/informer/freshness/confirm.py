@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kinformer._runtime.waiters import within
 from kinformer.exceptions import ConnectError
 from kinformer.informer.collection import CollectionFace, core_of
-from kinformer.informer.freshness.proof import Selection
+from kinformer.informer.freshness.proof import CacheSelection
 from kinformer.objects.object import KubeObject
 from kinformer.objects.selectors import LabelSelector
 from kinformer.objects.types import M
@@ -35,13 +35,13 @@ async def confirmed(
     def objects(scope: str | None = None) -> list[KubeObject[M]]:
         if name is None:
             return list(lister.list(selector, namespace=scope or namespace))
-        found = lister.get(name, namespace=namespace or "")
-        return [found] if found is not None and selector.matches(found.labels) else []
+        obj = lister.get(name, namespace=namespace or "")
+        return [obj] if obj is not None and selector.matches(obj.labels) else []
 
     objects()  # raises for a name without a namespace
     if core.parts.chosen is None:
         core.require_followed(namespace)
-    selection = Selection(namespace or "", name or "", str(selector), informer.by_key.get, objects)
+    selection = CacheSelection(namespace or "", name or "", str(selector), informer.by_key.get, objects)
     async with confirming(core, timeout, lambda: selection.lacking):
         await informer.wait_synced()
         await core.namespaces_proved()

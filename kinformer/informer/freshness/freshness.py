@@ -13,7 +13,7 @@ from kinformer._runtime.tasks import Coro, Tasks, all_of
 from kinformer._runtime.waiters import WaiterQueue
 from kinformer.connection.single_flight import SingleFlight
 from kinformer.exceptions import ConfigError, StoppedError
-from kinformer.informer.freshness.proof import ScopeProof, Selection
+from kinformer.informer.freshness.proof import CacheSelection, ScopeProof
 from kinformer.reflector.errors import RETRIED
 
 if TYPE_CHECKING:
@@ -53,10 +53,10 @@ class Freshness:
         self._tasks = tasks
         self._synced = synced
         self._flight = SingleFlight(self._prove, joins_running=False)
-        self._sent: _Moment | None = None
+        self._sent: _Moment | None = None  # when the newest proof was requested
         self._proved = WaiterQueue()
-        self._max_staleness: float | None = None
-        self._keeping: asyncio.Task[None] | None = None
+        self._max_staleness: float | None = None  # the smallest that was asked for. `keep` reduces it
+        self._keeping: asyncio.Task[None] | None = None  # proves regularly, once there is such an age
         self._has_started = False
 
     @property
@@ -75,7 +75,7 @@ class Freshness:
         """
         await self._flight.get()
 
-    async def holds(self, selection: Selection) -> None:
+    async def holds(self, selection: CacheSelection) -> None:
         """Return once the selected objects are as new as on the server at the call. Raises as `prove` does."""
         proofs = self._proofs()
         scopes = {None, selection.namespace} if selection.namespace else proofs.keys()
@@ -101,7 +101,7 @@ class Freshness:
         try:
             await proof.prove()
         except StoppedError:
-            if scope in self._proofs():  # otherwise the namespace has left meanwhile
+            if scope in self._proofs():  # otherwise the namespace has left, and its reflector with it
                 raise
 
     # --- regularly ------------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ class Freshness:
 
     def fail(self, error: BaseException) -> None:
         """Raise an error in the tasks that wait for the next proof, because there will be none."""
-        self._has_started = False  # whoever asks for proofs from now on starts no task
+        self._has_started = False  # a call of `keep` from now on starts no task
         self._proved.fail(error)
 
     def _start(self, max_staleness: float) -> None:
@@ -171,4 +171,4 @@ def too_old(core: CollectionCore, max_staleness: float) -> list[Freshness]:
     behind: list[Freshness] = [root.freshness for root in core.roots() if not root.is_absent]
     for freshness in behind:
         freshness.keep(max_staleness)
-    return [one for one in behind if one.staleness is None or one.staleness > max_staleness]
+    return [freshness for freshness in behind if freshness.staleness is None or freshness.staleness > max_staleness]

@@ -27,7 +27,7 @@ from kinformer.reflector.continuity import ContinuityCheck
 from kinformer.reflector.errors import RETRIED, ClusterReplacedError, RewindError
 from kinformer.reflector.reflector import Reflector
 
-__all__ = ["ScopeProof", "Selection"]
+__all__ = ["CacheSelection", "ScopeProof"]
 
 _BUSY = 0.1  # seconds in which the own watch of a busy resource passes the version of a read
 _QUIET = 1.0  # seconds without a write's event after which the resource is assumed to be quiet for this selector
@@ -44,20 +44,20 @@ class _ShortWatch(NamedTuple):
     last_version: int
 
 
-class Comparison:
+class CacheComparison:
     """A list of identities that the server has, compared with the cache.
 
     Args:
-        found: The selected objects on the server.
+        listed: The selected objects on the server.
         cached: Returns the cached object with a key.
 
     Attributes:
         lacking: The keys whose cached state is older than the list.
     """
 
-    def __init__(self, found: MetadataList, cached: Callable[[str], KubeObject | None]) -> None:
-        self.version = found.resource_version
-        self._listed = {obj.key: obj for obj in found.objects}
+    def __init__(self, listed: MetadataList, cached: Callable[[str], KubeObject | None]) -> None:
+        self.version = listed.resource_version
+        self._listed = {obj.key: obj for obj in listed.objects}
         self._cached = cached
         self.lacking: list[str] = []
 
@@ -77,7 +77,7 @@ class Comparison:
             return listed is not None
         if listed is not None and listed.uid == cached.uid:
             return _is_older(cached.resource_version, listed.resource_version)
-        return not _is_newer(cached.resource_version, self.version)  # the one that is cached has been deleted before
+        return not _is_newer(cached.resource_version, self.version)  # the cached object was deleted before the list
 
     def __str__(self) -> str:
         shown = ", ".join(map(self._described, sorted(self.lacking)[:3]))
@@ -92,18 +92,18 @@ class Comparison:
         return f"{key} (version {listed.resource_version} on the server, {held} in the cache)"
 
 
-def _is_older(one: str, other: str) -> bool:
+def _is_older(version: str, other: str) -> bool:
     """True if a version is certainly or, for versions that are no numbers, possibly older than another."""
     try:
-        return compare_resource_versions(one, other) < 0
+        return compare_resource_versions(version, other) < 0
     except ValueError:
-        return one != other
+        return version != other
 
 
-def _is_newer(one: str, other: str) -> bool:
+def _is_newer(version: str, other: str) -> bool:
     """True if a version is certainly newer than another. Of versions that are not numbers, none is certainly newer."""
     try:
-        return compare_resource_versions(one, other) > 0
+        return compare_resource_versions(version, other) > 0
     except ValueError:
         return False
 
@@ -116,7 +116,7 @@ def _number(version: str) -> int | None:
         return None
 
 
-class Selection(msgspec.Struct, frozen=True):
+class CacheSelection(msgspec.Struct, frozen=True):
     """Some objects of a cache.
 
     Attributes:
@@ -131,7 +131,7 @@ class Selection(msgspec.Struct, frozen=True):
     label_selector: str
     cached: Callable[[str], KubeObject | None]
     objects: Callable[[str | None], Iterable[KubeObject]]
-    comparisons: dict[str | None, Comparison] = msgspec.field(default_factory=dict)
+    comparisons: dict[str | None, CacheComparison] = msgspec.field(default_factory=dict)
 
     @property
     def lacking(self) -> str:
@@ -167,7 +167,7 @@ class ScopeProof:
         self._applied = applied
         self._check = ContinuityCheck(source, name=name, timeout=HEAD_TIMEOUT)
         self._name = name if scope is None else f"{name} in {scope}"
-        self._wanted: str | None = None  # by the proof in progress. "" until the server has answered
+        self._wanted: str | None = None  # the version for the proof in progress, or "" until the server has answered
 
     @property
     def polled_age(self) -> float | None:
@@ -195,12 +195,12 @@ class ScopeProof:
                 await self._applied.moved(self._scope)
             tip = await self._verified_tip(before)
             self._wanted = tip.resource_version
-            wanted = _number(tip.resource_version)
-            if wanted is None:
+            target = _number(tip.resource_version)
+            if target is None:
                 while self._applied.current[self._scope] != tip.resource_version:
                     await self._applied.moved(self._scope)
                 return
-            await self._reach(wanted, self._prove_quiet(wanted, _BUSY, _LATE))
+            await self._reach(target, self._prove_quiet(target, _BUSY, _LATE))
         finally:
             self._wanted = None
 
@@ -227,7 +227,7 @@ class ScopeProof:
     async def _tip(self) -> ServerTip:
         try:
             return await self._check.tip()
-        except ForbiddenError:  # without selectors
+        except ForbiddenError:  # the user may not list without the selectors of the source
             return await self._check.list_one()
 
     async def reached(self, wanted: int) -> None:
@@ -271,7 +271,7 @@ class ScopeProof:
         lists = self._applied.lists
         seen = await self._short_watch()
         if seen.last_version < wanted:
-            self._reflector.refresh(str(wanted))  # a server without bookmarks
+            self._reflector.refresh(str(wanted))  # the server sends no bookmarks, so a list must tell
             return
         if seen.last_event:
             try:
@@ -280,7 +280,7 @@ class ScopeProof:
             except TimeoutError:
                 self._reflector.refresh(str(seen.last_version))
                 return
-        if self._applied.lists != lists:  # perhaps that of a server that went back
+        if self._applied.lists != lists:  # a full list came meanwhile, perhaps from a server that went back
             await self._prove_quiet(wanted, after, late)
             return
         self._applied.prove(self._scope, seen.last_version)
@@ -311,22 +311,22 @@ class ScopeProof:
 
     # --- some objects ---------------------------------------------------------------------------------------
 
-    async def holds(self, selection: Selection) -> None:
+    async def holds(self, selection: CacheSelection) -> None:
         """Return once the selected objects in the cache are as new as on the server when this was called.
 
         Raises:
             KinformerError, OSError: A request failed.
         """
         while True:
-            found = None
+            listed = None
             if not self._reflector.polling.is_on:
-                found = await self._source.list_metadata(
+                listed = await self._source.list_metadata(
                     selection.namespace, name=selection.name, label_selector=selection.label_selector
                 )
-            if found is None:
+            if listed is None:
                 await self.prove()
                 return
-            selection.comparisons[self._scope] = comparison = Comparison(found, selection.cached)
+            selection.comparisons[self._scope] = comparison = CacheComparison(listed, selection.cached)
             try:
                 async with asyncio.timeout(_LATE):
                     while not comparison.compare(selection.objects(self._scope)):
@@ -335,8 +335,8 @@ class ScopeProof:
                             comparison.recheck()
                 return
             except TimeoutError:
-                # What has been deleted since is not on the next list. What the next has too will come with a full list,
-                # unless it cannot be decoded or a transform leaves it out.
-                # Versions that are not numbers cannot be requested: the watch has to bring what lacks.
-                if _number(found.resource_version) is not None:
-                    self._reflector.refresh(found.resource_version)
+                # An object that was deleted since is not on the next list of identities. One that is on it again comes
+                # with a full list, unless it cannot be decoded or a transform leaves it out. A version that is not a
+                # number cannot be requested, so the watch has to bring the missing objects.
+                if _number(listed.resource_version) is not None:
+                    self._reflector.refresh(listed.resource_version)

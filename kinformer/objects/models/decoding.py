@@ -95,7 +95,7 @@ def _reason(error: Exception) -> str:
     if errors is None:
         return str(error)
     problems = errors(include_url=False, include_input=False, include_context=False)
-    return "; ".join(f"{one['msg']} - at `{'.'.join(['$', *map(str, one['loc'])])}`" for one in problems)
+    return "; ".join(f"{problem['msg']} - at `{'.'.join(['$', *map(str, problem['loc'])])}`" for problem in problems)
 
 
 # --- models of OpenAPI generators --------------------------------------------------------------------------
@@ -142,7 +142,7 @@ def _openapi_decoder(model: _OpenAPIModel) -> Decode:
         if kind in _PRIMITIVES:
             return _primitive(value, kind)
         nested = getattr(models, kind, None)
-        return value if nested is None else build_model(value, nested)  # the packages lack some models
+        return value if nested is None else build_model(value, nested)  # some packages lack a model
 
     def build_model(value: JSON, kind: _OpenAPIModel) -> object:
         document = _needs(dict, value)
@@ -170,8 +170,8 @@ def _openapi_decoder(model: _OpenAPIModel) -> Decode:
 def _package_of(model: _OpenAPIModel) -> ModuleType:
     """Return the package of a model, or of the model that it derives from. It was imported with that."""
     for base in getattr(model, "__mro__", ()):
-        package, found, _ = base.__module__.partition(".models.")
-        if found:
+        package, separator, _ = base.__module__.partition(".models.")
+        if separator:
             return import_module(package)
     return import_module("kubernetes_asyncio.client")
 

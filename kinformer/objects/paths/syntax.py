@@ -159,7 +159,7 @@ class PathParser:
         match = self.match(_FIELD)
         if match is None:
             if self._lenient and self.position == len(self.text):
-                return _key(""), _OTHER  # which no object has
+                return _key(""), _OTHER  # no object has this key
             raise self.unexpected("a name")
         name = match.group()
         if name == "*":
@@ -316,9 +316,9 @@ def _where(
         values = left(item)
         if sign is None or right is None:
             return bool(values)
-        wanted = right(item)
+        expected = right(item)
         try:
-            return bool(values) and bool(wanted) and bool(_SIGNS[sign](values[0], wanted[0]))
+            return bool(values) and bool(expected) and bool(_SIGNS[sign](values[0], expected[0]))
         except TypeError:  # strings and numbers cannot be compared
             return False
 

@@ -2,4 +2,5 @@
 
 May import: `_runtime` and the root modules.
 Reading order: path, encoding.
+Tests: tests/objects/test_encoding.py, tests/watchcache/proxy.
 """

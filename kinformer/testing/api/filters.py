@@ -45,7 +45,7 @@ class _ResourceFields:
         return bad_request(_unsupported(self._resource, label))
 
 
-class ResourceFilter(filters.Filter):
+class ResourceFilter(filters.Selector):
     """A predicate over the objects of a resource. The constructor raises a 400 `StatusError` for a bad selector."""
 
     def __init__(self, resource: ResourceType, namespace: str, options: Options) -> None:

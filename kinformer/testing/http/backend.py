@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from kinformer.apiserver.accept import Wanted, negotiate
+from kinformer.apiserver.accept import Accepted, negotiate
+from kinformer.apiserver.line_queue import Watcher
 from kinformer.apiserver.options import EXACT, Options
 from kinformer.apiserver.reads import Read
 from kinformer.apiserver.response import ResponseWriter
 from kinformer.apiserver.storage import Storage, Stored, StoredCollection
-from kinformer.apiserver.stream import WatchStream
-from kinformer.apiserver.watcher import Watcher
+from kinformer.apiserver.stream import WatchResponse
 from kinformer.testing.api.filters import ResourceFilter
 from kinformer.testing.faults import Faults
 from kinformer.testing.http.call import HTTPCall
@@ -25,7 +25,7 @@ __all__ = ["StoredResource"]
 
 
 class StoredResource:
-    """The objects of one resource (see `kinformer.apiserver.reads.Backend`).
+    """The objects of one resource (see `kinformer.apiserver.reads.ReadBackend`).
 
     Args:
         resource: The resource.
@@ -48,7 +48,7 @@ class StoredResource:
         self.storage: Storage = ledger.storage
         self.collection: StoredCollection = ledger.collection(resource)
 
-    def accept(self, read: Read) -> Wanted:
+    def accept(self, read: Read) -> Accepted:
         """Return the form of the response. Raises a 406 `StatusError`."""
         return negotiate(
             read.headers,
@@ -58,7 +58,7 @@ class StoredResource:
             drops=self.features.drop_managed_fields,
         )
 
-    def codec(self, wanted: Wanted) -> StoredCodec:
+    def codec(self, wanted: Accepted) -> StoredCodec:
         """Return what encodes the objects."""
         return StoredCodec(self._resource, drop=wanted.drop)
 
@@ -90,7 +90,7 @@ class StoredResource:
         finally:
             watcher.close()
 
-    def stream(self, response: ResponseWriter, watcher: Watcher[bytes], media: str, *, compress: bool) -> WatchStream:
+    def stream(self, response: ResponseWriter, watcher: Watcher[bytes], media: str, *, compress: bool) -> WatchResponse:
         """Return what sends a watch, with faults."""
         return StruckStream(
             self._call.response,

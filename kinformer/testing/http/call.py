@@ -11,7 +11,7 @@ from aiohttp import web
 from kinformer.apiserver.accept import negotiate
 from kinformer.apiserver.options import boolean_of, integer_of
 from kinformer.apiserver.status import bad_request, cause, internal, invalid_options, success
-from kinformer.apiserver.views import View
+from kinformer.apiserver.views import FormView
 from kinformer.objects.paths.printing import go_json
 from kinformer.testing.api.delete import DeleteOptions
 from kinformer.testing.api.request import RequestInfo
@@ -120,7 +120,7 @@ class HTTPCall:
     async def send_written(self, resource: ResourceType, written: WriteResult, options: WriteOptions) -> None:
         """Send the object after a write."""
         form = negotiate(self.request.headers, builtin=resource.builtin, drops=self.features.drop_managed_fields)
-        body = View(StoredCodec(resource, drop=form.drop), form).body(written.stored)
+        body = FormView(StoredCodec(resource, drop=form.drop), form).body(written.stored)
         await self.response.send_encoded(body, form.media, status=201 if written.created else 200)
 
     async def read_delete_options(self) -> DeleteOptions:

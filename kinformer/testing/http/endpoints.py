@@ -8,7 +8,7 @@ from typing import Any
 
 from aiohttp import web
 
-from kinformer.apiserver.accept import Wanted
+from kinformer.apiserver.accept import Accepted
 from kinformer.apiserver.options import read_options
 from kinformer.apiserver.pages import chunks, read_page
 from kinformer.apiserver.reads import Read, respond
@@ -19,7 +19,7 @@ from kinformer.apiserver.status import (
     missing_resource,
     page_not_found,
 )
-from kinformer.apiserver.views import View
+from kinformer.apiserver.views import FormView
 from kinformer.testing.api.delete import Deleter
 from kinformer.testing.api.filters import ResourceFilter
 from kinformer.testing.api.request import RequestInfo
@@ -195,7 +195,7 @@ class ResourceEndpoints:
         page = await read_page(self._storage, self._ledger.collection(resource), selected, selection)
         for stored in page.items:
             self._deleter.delete(resource, stored.namespace, stored.name, options)
-        await call.response.send_pieces(chunks(View(StoredCodec(resource)), page), Wanted())
+        await call.response.send_pieces(chunks(FormView(StoredCodec(resource)), page), Accepted())
 
     async def _subresource(self, call: HTTPCall, resource: ResourceType) -> None:
         info = call.info

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from kinformer.apiserver.line_queue import Line, Watcher
 from kinformer.apiserver.status import expired
-from kinformer.apiserver.stream import WatchStream
-from kinformer.apiserver.watcher import Line, Watcher
+from kinformer.apiserver.stream import WatchResponse
 from kinformer.objects.paths.printing import go_json
 from kinformer.testing.api.request import RequestInfo
 from kinformer.testing.faults import FaultHandle, Faults
@@ -19,7 +19,7 @@ __all__ = ["StruckStream"]
 _STRUCK_BETWEEN_LINES = frozenset({"silent_close", "expired", "reset", "stall", "rewind"})
 
 
-class StruckStream(WatchStream):
+class StruckStream(WatchResponse):
     """One open watch, with the faults that strike it."""
 
     def __init__(

@@ -2,4 +2,5 @@
 
 May import: the watch cache and what is below it.
 Reading order: proxy, router, requests, headers, forwarding, figures.
+Tests: tests/watchcache/proxy, tests/cli/test_proxy.py.
 """

@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Mapping
 
 from kinformer.metrics import Metrics
-from kinformer.watchcache.watch_cache import WatchCache
+from kinformer.watchcache.informer_server import WatchCache
 
-__all__ = ["Figures"]
+__all__ = ["ProxyFigures"]
 
 
-class Figures:
+class ProxyFigures:
     """Counts what a proxy does, and exports it while it runs.
 
     Args:

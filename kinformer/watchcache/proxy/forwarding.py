@@ -31,7 +31,7 @@ class Forwarder:
 
     def __init__(self, client: Connection) -> None:
         self._client = client
-        self._streams: set[aiohttp.ClientResponse] = set()  # those that have no end of their own
+        self._streams: set[aiohttp.ClientResponse] = set()  # responses that may never end by themselves
 
     def end_streams(self) -> None:
         """End the responses that have no end of their own. Between two lines, one ends like a complete one."""

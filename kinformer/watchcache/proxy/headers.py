@@ -24,7 +24,7 @@ _HOP_BY_HOP = frozenset(
     )
 )
 _NOT_FORWARDED = frozenset(("content-length", "expect", "host", "x-forwarded-for"))
-_OF_A_FRONT_PROXY = "x-remote-"  # what an API server believes only a front proxy to say
+_OF_A_FRONT_PROXY = "x-remote-"  # an API server believes these headers only from a front proxy
 _PROTOCOLS = ("websocket", "spdy/3.1")
 
 

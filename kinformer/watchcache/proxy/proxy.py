@@ -21,10 +21,10 @@ from kinformer.listening.aiohttp_server import HTTPListener, server_options
 from kinformer.listening.connections import Connections
 from kinformer.listening.hosts import AllowedHosts
 from kinformer.metrics import Metrics
-from kinformer.watchcache.proxy.figures import Figures
+from kinformer.watchcache.informer_server import WatchCache
+from kinformer.watchcache.proxy.figures import ProxyFigures
 from kinformer.watchcache.proxy.forwarding import Forwarder
 from kinformer.watchcache.proxy.router import Router, Served
-from kinformer.watchcache.watch_cache import WatchCache
 
 __all__ = ["Proxy"]
 
@@ -83,7 +83,7 @@ class Proxy:
         self._names = tuple(resources)
         self._namespace = namespace
         self._keep_managed_fields = keep_managed_fields
-        self._figures = Figures(metrics)
+        self._figures = ProxyFigures(metrics)
         self._path = None if socket is None else Path(socket)
         self._host, self._port = parse_address(":0" if listen is None else listen)
         if self._path is None and not is_loopback(self._host):
@@ -93,6 +93,7 @@ class Proxy:
             )
         # No web page reaches a unix socket, whose clients send any name.
         self._hosts = AllowedHosts(allowed_hosts if self._path is None else ["*"], own=self._host)
+        # Set on entering.
         self._listener: HTTPListener | None = None
         self._served: tuple[Served, ...] = ()
         self._stack = AsyncExitStack()

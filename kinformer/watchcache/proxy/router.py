@@ -18,11 +18,11 @@ from kinformer.listening.connections import Connections
 from kinformer.listening.hosts import AllowedHosts
 from kinformer.objects.paths.printing import go_json
 from kinformer.objects.requests.path import RequestPath
-from kinformer.watchcache.proxy.figures import Figures
+from kinformer.watchcache.informer_server import WatchCache
+from kinformer.watchcache.proxy.figures import ProxyFigures
 from kinformer.watchcache.proxy.forwarding import Forwarder
 from kinformer.watchcache.proxy.headers import has_body
 from kinformer.watchcache.proxy.requests import check
-from kinformer.watchcache.watch_cache import WatchCache
 
 __all__ = ["Router", "Served"]
 
@@ -68,9 +68,9 @@ class Router:
     """
 
     def __init__(
-        self, served: Sequence[Served], forwarder: Forwarder, *, hosts: AllowedHosts, figures: Figures
+        self, served: Sequence[Served], forwarder: Forwarder, *, hosts: AllowedHosts, figures: ProxyFigures
     ) -> None:
-        self._served = {(one.resource.group, one.resource.version, one.resource.name): one for one in served}
+        self._served = {(entry.resource.group, entry.resource.version, entry.resource.name): entry for entry in served}
         self._forwarder = forwarder
         self._hosts = hosts
         self._figures = figures
@@ -99,7 +99,7 @@ class Router:
                 _source.set("proxy")
                 response = _status_response(error)
                 if has_body(request.headers):
-                    response.force_close()  # instead of waiting for the body
+                    response.force_close()  # otherwise it would wait for the body
                 return response
 
     @web.middleware
@@ -113,7 +113,7 @@ class Router:
         source = _source.get()
         self._figures.count(source, request.method)
         if source != "server":
-            response.headers.setdefault("Cache-Control", "no-cache, private")  # as an API server
+            response.headers.setdefault("Cache-Control", "no-cache, private")  # an API server sends this too
         if self._is_stopping:
             response.force_close()
 

@@ -4,5 +4,6 @@ The *holder* has the lock beside the socket. It follows the server, and answers 
 the *followers*, from its watch caches. A process that can do neither is *alone*, and follows the server by itself.
 
 May import: the watch cache, `informer` and below.
-Reading order: share, source, session, listener, kept, key, identity, lock, socket_path.
+Reading order: share, source, session, listener, kept, key, identity, lock, states, socket_path.
+Tests: tests/watchcache/share.
 """

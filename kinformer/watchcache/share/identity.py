@@ -18,20 +18,20 @@ from kinformer.connection.discovery import KubeSystemProbe
 from kinformer.exceptions import APIError, KinformerError
 from kinformer.watchcache.share.socket_path import UnreachableError
 
-__all__ = ["Identity", "IdentityCheck"]
+__all__ = ["Account", "IdentityCheck"]
 
 _REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 _BODY = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
 _NOT_SERVED = (404, 405, 501)
-_OF_THE_TOKEN = "authentication.kubernetes.io/credential-id"  # another one after each renewal, of the same user
+_OF_THE_TOKEN = "authentication.kubernetes.io/credential-id"  # differs after each renewal of a token of the same user
 _LOOK = 5.0  # seconds between two looks at the credentials
 _ASK = 600.0  # seconds after which the server is asked again, although nothing is known to have changed
-_AGAIN = 10.0  # ... after the last question, at least
+_AGAIN = 10.0  # seconds from one question to the next, at least
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
-    """The identity of a client.
+class Account:
+    """The identity of a client: the server that it reaches, the cluster behind it, and the user there.
 
     Attributes:
         server: The URL of the server.
@@ -82,7 +82,7 @@ class Identity:
         """Return the identity that `params` describes."""
         return cls(**{name: params.get(name, "") for name in ("server", "cluster", "user", "rights")})
 
-    def refusal(self, other: Identity) -> str:
+    def refusal(self, other: Account) -> str:
         """Return why `other` may not read what this identity reads, or ""."""
         both_known = self.cluster and other.cluster
         if self.cluster != other.cluster if both_known else self.server != other.server:
@@ -105,24 +105,24 @@ class IdentityCheck:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._credentials = ""
-        self._asked = 0.0
+        self._credentials = ""  # a digest of those at the last answer
+        self._asked = 0.0  # the time of the last question
         self._doubted = asyncio.Event()
 
     def doubt(self) -> None:
         """Ask soon, because the server has refused a request."""
         self._doubted.set()
 
-    async def ask(self) -> Identity:
-        """Return the identity. Raises as `Identity.of` does, and ConfigError if a credential cannot be loaded."""
+    async def ask(self) -> Account:
+        """Return the identity. Raises as `Account.of` does, and ConfigError if a credential cannot be loaded."""
         self._asked = asyncio.get_running_loop().time()
         self._doubted.clear()
         credentials = await self._present()
-        found = await Identity.of(self._client)
+        account = await Account.of(self._client)
         self._credentials = credentials
-        return found
+        return account
 
-    async def changed(self, known: Identity) -> Identity:
+    async def changed(self, known: Account) -> Account:
         """Wait until the identity is another one than `known`, and return it. While the server cannot tell, it stays.
 
         A user with other groups or extra fields counts as another one.
@@ -136,12 +136,12 @@ class IdentityCheck:
                 if not (self._doubted.is_set() or now() - self._asked >= _ASK or await self._have_changed()):
                     continue
                 await asyncio.sleep(max(0.0, self._asked + _AGAIN - now()))
-                found = await self.ask()
+                account = await self.ask()
             except (KinformerError, OSError, UnreachableError):
                 self._doubted.set()
                 continue
-            if found.refusal(known):
-                return found
+            if account.refusal(known):
+                return account
 
     async def _have_changed(self) -> bool:
         return await self._present() != self._credentials

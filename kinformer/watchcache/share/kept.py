@@ -33,8 +33,8 @@ from kinformer.objects.meta import version_number
 from kinformer.reflector.continuity import ContinuityCheck
 from kinformer.reflector.errors import ClusterReplacedError, RewindError
 from kinformer.reflector.options import ReflectorKeywords, ReflectorOptions
+from kinformer.watchcache.informer_server import WatchCache
 from kinformer.watchcache.share.key import SourceKey
-from kinformer.watchcache.watch_cache import WatchCache
 
 __all__ = ["LOST", "Kept", "KeptCaches", "Seeds"]
 
@@ -65,7 +65,7 @@ class _WholeSource(ListerWatcherWrapper):
 
     def __init__(self, inner: ListerWatcher, state: CacheState | None, cluster: str) -> None:
         super().__init__(inner)
-        self._state = state
+        self._state = state  # None once it was passed on as the first list
         self._taken = ""  # the version of the state, until the server has proved that it has reached it
         self._cluster = cluster
         self._resumes = state is not None
@@ -231,8 +231,8 @@ class KeptCaches:
 
     def down(self) -> list[str]:
         """Return the tokens of the caches that do not follow the server at present, and `LOST` if it is not reached."""
-        found = [key.token for key, making in self._kept.items() if not _is_live(making)]
-        return [*found, LOST] if any(map(_has_lost_server, self._kept.values())) else found
+        tokens = [key.token for key, making in self._kept.items() if not _is_live(making)]
+        return [*tokens, LOST] if any(map(_has_lost_server, self._kept.values())) else tokens
 
     @asynccontextmanager
     async def using(self, key: SourceKey) -> AsyncIterator[Kept]:

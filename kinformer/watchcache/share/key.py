@@ -14,7 +14,7 @@ from typing import Self
 from kinformer.client.client import Client
 from kinformer.exceptions import ConfigError
 from kinformer.list_watcher import ListOptions
-from kinformer.listwatch.list_watch import ListWatch
+from kinformer.listwatch.http_source import ListWatch
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.requests.path import RequestPath
 from kinformer.wire.lines import MAX_EVENT_BYTES
@@ -62,16 +62,16 @@ class SourceKey:
 
     def source_at_holder(self, client: Client) -> ListWatch:
         """Return a source of these objects, at a holder that is reached through `client`."""
-        wanted: dict[str, str] = {}
+        extra: dict[str, str] = {}
         if self.fields is not None:
-            wanted[_FIELDS] = json.dumps(self.fields)
+            extra[_FIELDS] = json.dumps(self.fields)
         if self.max_event_bytes != MAX_EVENT_BYTES:
-            wanted[_MAX_EVENT_BYTES] = str(self.max_event_bytes)
-        return self._list_watch(client, wanted)
+            extra[_MAX_EVENT_BYTES] = str(self.max_event_bytes)
+        return self._list_watch(client, extra)
 
-    def _list_watch(self, client: Client, wanted: Mapping[str, str]) -> ListWatch:
+    def _list_watch(self, client: Client, extra: Mapping[str, str]) -> ListWatch:
         def tweak(options: ListOptions) -> ListOptions:
-            return options.replace(extra={**options.extra, **wanted})
+            return options.replace(extra={**options.extra, **extra})
 
         return ListWatch(
             client,
@@ -80,7 +80,7 @@ class SourceKey:
             label_selector=self.label_selector,
             field_selector=self.field_selector,
             shard_selector=self.shard_selector,
-            tweak_list_options=tweak if wanted else None,
+            tweak_list_options=tweak if extra else None,
             metadata_only=self.metadata_only,
             fields=self.fields,
             keep_managed_fields=self.keep_managed_fields,

@@ -32,13 +32,13 @@ from kinformer.exceptions import (
 )
 from kinformer.listening.aiohttp_server import HTTPListener, server_options
 from kinformer.listening.connections import Connections
-from kinformer.watchcache.share.identity import Identity
+from kinformer.watchcache.share.identity import Account
 from kinformer.watchcache.share.kept import LOST, KeptCaches
 from kinformer.watchcache.share.key import SourceKey
 from kinformer.watchcache.share.lock import closed_in_children
 from kinformer.watchcache.share.socket_path import SocketPath, peer_uid
 
-__all__ = ["HEARTBEAT", "PROTOCOL", "SESSION", "YIELD", "Listener"]
+__all__ = ["HEARTBEAT", "PROTOCOL", "SESSION", "YIELD", "HolderSocket"]
 
 log = get_logger("kinformer.share")
 
@@ -56,7 +56,7 @@ _UNAVAILABLE = 503
 _LAST = 0.5  # seconds for requests that came last and are refused. aiohttp would wait without an end for 0
 
 
-class Listener:
+class HolderSocket:
     """The socket of a holder, from `start` to `close`.
 
     Args:
@@ -76,7 +76,7 @@ class Listener:
         self,
         path: SocketPath,
         client: Client,
-        identity: Identity,
+        identity: Account,
         caches: KeptCaches,
         on_refused: Callable[[], None],
     ) -> None:
@@ -85,8 +85,8 @@ class Listener:
         self._identity = identity
         self._caches = caches
         self._on_refused = on_refused
-        self._inode: tuple[int, int] | None = None
-        self._handling: set[asyncio.Task[object]] = set()
+        self._inode: tuple[int, int] | None = None  # of the socket, from `start` on
+        self._handling: set[asyncio.Task[object]] = set()  # of the requests that are being answered
         self._is_closing = False
         connections = Connections(most=_CONNECTIONS, share=0.5, unread=None)
         self._listener = HTTPListener(web.Server(self._handle, **server_options()), connections)
@@ -186,7 +186,7 @@ class Listener:
                 f"the holder is kinformer {ours} with protocol {PROTOCOL}, and this is kinformer {theirs} with "
                 f"protocol {asked or '?'}; restart the older one",
             )
-        refusal = self._identity.refusal(Identity.from_params(request.query))
+        refusal = self._identity.refusal(Account.from_params(request.query))
         if refusal:
             return _refused(409, "Conflict", refusal)
         response = web.StreamResponse(headers={"Content-Type": "application/json"})

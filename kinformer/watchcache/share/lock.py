@@ -42,10 +42,10 @@ if hasattr(os, "register_at_fork"):
 def _is_at(path: Path, descriptor: int) -> bool:
     """Return True if an open file is the one at a path."""
     try:
-        found = path.stat(follow_symlinks=False)
+        status = path.stat(follow_symlinks=False)
     except FileNotFoundError:
         return False
-    return os.path.samestat(found, os.fstat(descriptor))
+    return os.path.samestat(status, os.fstat(descriptor))
 
 
 class HolderLock:
@@ -57,7 +57,7 @@ class HolderLock:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._descriptor = -1
+        self._descriptor = -1  # of the open file, while the lock is held
         self._forget: Callable[[], None] = lambda: None
 
     @property

@@ -14,7 +14,7 @@ from kinformer.client.client import Client
 from kinformer.connection.body import Body
 from kinformer.connection.config import VERSION, ConnectionSettings, at_once
 from kinformer.exceptions import MALFORMED, APIError, ConnectError, DecodeError
-from kinformer.watchcache.share.identity import Identity
+from kinformer.watchcache.share.identity import Account
 from kinformer.watchcache.share.kept import LOST
 from kinformer.watchcache.share.listener import PROTOCOL, SESSION
 from kinformer.watchcache.share.socket_path import SocketPath, UnreachableError
@@ -36,7 +36,7 @@ _decode_down: Callable[[bytes], list[str]] = bounded(msgspec.json.Decoder(list[s
 
 
 class Session:
-    """An open session.
+    """An open session. `begin` sets `holder`, and each heartbeat the other attributes.
 
     Attributes:
         holder: The process id of the holder, as it sees itself.
@@ -124,7 +124,7 @@ class Session:
 
 
 @asynccontextmanager
-async def opened(path: SocketPath, identity: Identity) -> AsyncIterator[Session]:
+async def opened(path: SocketPath, identity: Account) -> AsyncIterator[Session]:
     """Open a session.
 
     Raises:

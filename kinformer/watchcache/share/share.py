@@ -16,10 +16,10 @@ from kinformer._runtime.tasks import Tasks, wait_for_end
 from kinformer.client.client import Client
 from kinformer.exceptions import ConfigError, KinformerError, describe
 from kinformer.list_watcher import ListerWatcher
-from kinformer.listwatch.list_watch import ListWatch
+from kinformer.listwatch.http_source import ListWatch
 from kinformer.listwatch.sharing import CacheState, Role, SharingForm, StateOf
 from kinformer.reflector.options import ReflectorKeywords, ReflectorOptions
-from kinformer.watchcache.share.identity import Identity, IdentityCheck
+from kinformer.watchcache.share.identity import Account, IdentityCheck
 from kinformer.watchcache.share.key import SourceKey
 from kinformer.watchcache.share.listener import YIELD
 from kinformer.watchcache.share.lock import HolderLock
@@ -29,7 +29,7 @@ from kinformer.watchcache.share.source import Route, SharedSource
 from kinformer.watchcache.share.states import Alone, Following, Holding, Seeking, State
 
 if TYPE_CHECKING:
-    from kinformer.watchcache.share.listener import Listener
+    from kinformer.watchcache.share.listener import HolderSocket
 
 __all__ = ["Share"]
 
@@ -73,12 +73,12 @@ class Share:
         self._tasks = Tasks(self._crashed)
         self._told = LogOnce()
         self._client: Client | None = None
-        self._identity: Identity | None = None
+        self._identity: Account | None = None  # None until the server has said it
         self._state: State = Seeking()
         self._changed = asyncio.Event()  # set at the next state, and then replaced
         self._sources: WeakSet[SharedSource] = WeakSet()  # of the informers that exist
-        self._may_seed = True
-        self._began = 0.0
+        self._may_seed = True  # False for good once the user has changed
+        self._began = 0.0  # the time of `begin`
         self._alone_from = 0.0  # the time from which a holder that cannot be reached is no longer waited for
 
     def __repr__(self) -> str:
@@ -215,8 +215,8 @@ class Share:
             self._become(Alone())
 
     async def _until_another_user(
-        self, check: IdentityCheck, identity: Identity, part: Coroutine[None, None, None]
-    ) -> Identity:
+        self, check: IdentityCheck, identity: Account, part: Coroutine[None, None, None]
+    ) -> Account:
         """Take part until the server sees this process as another user, and return that."""
         taking = asyncio.ensure_future(part)
         changing = asyncio.ensure_future(check.changed(identity))
@@ -231,7 +231,7 @@ class Share:
             await wait_for_end([taking, changing])
 
     async def _take_part(
-        self, client: Client, check: IdentityCheck, identity: Identity, options: ReflectorOptions
+        self, client: Client, check: IdentityCheck, identity: Account, options: ReflectorOptions
     ) -> None:
         """Hold the cache or follow a holder, as each of them ends, until this is cancelled."""
         while True:
@@ -251,7 +251,7 @@ class Share:
         """Wait for a holder from now on, before this process reads by itself."""
         self._alone_from = asyncio.get_running_loop().time() + _ABSENT
 
-    async def _identified(self, check: IdentityCheck) -> Identity:
+    async def _identified(self, check: IdentityCheck) -> Account:
         """Return the identity of this process, as soon as the server tells."""
         delay = _AGAIN
         while True:
@@ -269,20 +269,20 @@ class Share:
         if not isinstance(self._state, Alone):
             self._become(Alone())
 
-    async def _hold(self, client: Client, check: IdentityCheck, identity: Identity, options: ReflectorOptions) -> None:
+    async def _hold(self, client: Client, check: IdentityCheck, identity: Account, options: ReflectorOptions) -> None:
         """Hold the cache until this is cancelled, or until another process may take the lock too."""
         from kinformer.watchcache.share.kept import KeptCaches
-        from kinformer.watchcache.share.listener import Listener
+        from kinformer.watchcache.share.listener import HolderSocket
 
         caches = KeptCaches(client, identity.cluster, self._seed, options, check.doubt)
-        listener = Listener(self._path, client, identity, caches, check.doubt)
+        listener = HolderSocket(self._path, client, identity, caches, check.doubt)
         try:
             try:
                 await listener.start()
             except OSError as error:
                 raise UnreachableError(f"{self._path}: {error.strerror or error}") from None
             self._told.forget("alone")
-            async with client_at(self._path) as own:  # its informers follow as any others do
+            async with client_at(self._path) as own:  # this process reads from it, as a follower does
                 self._become(Holding(own, caches))
                 try:
                     await self._keep_listening(listener)
@@ -296,7 +296,7 @@ class Share:
         if listener.is_asked_to_yield:
             await asyncio.sleep(_YIELD)
 
-    async def _keep_listening(self, listener: Listener) -> None:
+    async def _keep_listening(self, listener: HolderSocket) -> None:
         """Listen again when the socket has been removed, by a cleaner of /tmp for example.
 
         Return when the lock has been removed, or a follower asks for another holder.
@@ -316,7 +316,7 @@ class Share:
                     log.warning(message, self._path, error, reason="socket")
             await asyncio.sleep(_SOCKET)
 
-    async def _follow(self, check: IdentityCheck, identity: Identity) -> None:
+    async def _follow(self, check: IdentityCheck, identity: Account) -> None:
         """Follow a holder until it ends.
 
         Raises:
@@ -372,13 +372,13 @@ class Share:
 
     async def _ask_for_another_holder(self, session: Session, client: Client, check: IdentityCheck) -> None:
         """Have the holder let another process hold, if this one reaches the server that the holder has lost."""
-        session.lost_since = None  # so that this is tried again after as long
+        session.lost_since = None  # so that the next attempt comes after the same time
         try:
             async with asyncio.timeout(_SILENT):
                 await check.ask()
                 await client.request("GET", YIELD, params={"pid": str(session.holder)}, retries=0)
         except (KinformerError, OSError, TimeoutError, UnreachableError):
-            return  # nor does this one, or the holder is about to end
+            return  # this process does not reach the server either, or the holder is about to end
         message = "%s: the holder, process %s, has lost the server, which this process reaches"
         log.warning(message, self._path, session.holder, reason="yield")
 
@@ -408,8 +408,8 @@ class Share:
         own = [source for source in self._sources if source.key == key and source.has_listed]
         for within in (0.0, _SEED):
             for source in own:
-                if (found := await source.state(within)) is not None:
-                    return found
+                if (state := await source.state(within)) is not None:
+                    return state
         return None
 
     def _crashed(self, task: str, error: BaseException) -> None:

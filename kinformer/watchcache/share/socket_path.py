@@ -72,8 +72,8 @@ class SocketPath:
             raise ConfigError(f"share: the directory {folder} does not exist; create it, for the user of the processes")
         if not os.access(folder, os.W_OK | os.X_OK):
             raise ConfigError(f"share: the directory {folder} is not writable; use one that belongs to this user")
-        found = self._found()
-        if found is not None and not stat.S_ISSOCK(found.st_mode):
+        status = self._status()
+        if status is not None and not stat.S_ISSOCK(status.st_mode):
             raise ConfigError(f"share: {self.path} exists and is not a socket; remove it or use another path")
         if self.lock.exists() and not self.lock.is_file():
             raise ConfigError(f"share: {self.lock} exists and is not a file; remove it or use another path")
@@ -97,17 +97,17 @@ class SocketPath:
         Raises:
             UnreachableError: There is something else at the path.
         """
-        found = self._found()
-        if found is None or (bound is not None and bound != (found.st_dev, found.st_ino)):
+        status = self._status()
+        if status is None or (bound is not None and bound != (status.st_dev, status.st_ino)):
             return
-        if not stat.S_ISSOCK(found.st_mode):
+        if not stat.S_ISSOCK(status.st_mode):
             raise UnreachableError(f"{self.path} is not a socket; remove it")
         self.path.unlink(missing_ok=True)
 
     def inode(self) -> tuple[int, int] | None:
         """Return device and inode of what is at the path."""
-        found = self._found()
-        return None if found is None else (found.st_dev, found.st_ino)
+        status = self._status()
+        return None if status is None else (status.st_dev, status.st_ino)
 
     def probe(self) -> None:
         """Check that a process of the same user listens.
@@ -136,7 +136,7 @@ class SocketPath:
                 "one user, or give each its own path"
             )
 
-    def _found(self) -> os.stat_result | None:
+    def _status(self) -> os.stat_result | None:
         try:
             return self.path.lstat()
         except FileNotFoundError:

@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 from kinformer.client.client import Client
 from kinformer.exceptions import APIError, ConnectError, NotFoundError, NotWatchableError
 from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, ServerTip, WatchEvent
-from kinformer.listwatch.list_watch import ListWatch
+from kinformer.listwatch.http_source import ListWatch
 from kinformer.listwatch.sharing import StateOf
 from kinformer.listwatch.wrapper import ListerWatcherWrapper
 from kinformer.objects.accessors import ends_initial_events, resource_version_of
@@ -74,7 +74,7 @@ class Route(ABC):
     def __init__(self) -> None:
         self.is_gone = False
         self._waiting: set[asyncio.Timeout] = set()
-        self._failing: WeakKeyDictionary[SharedSource, float] = WeakKeyDictionary()  # since when
+        self._failing: WeakKeyDictionary[SharedSource, float] = WeakKeyDictionary()  # since which time each has failed
 
     @abstractmethod
     def source(self, shared: SharedSource) -> ListerWatcher:
@@ -181,8 +181,8 @@ class SharedSource(ListerWatcherWrapper):
         self.state = state
         self.has_listed = False
         self._routes = routes
-        self._paths: list[str] = []
-        self._at_holder: ListWatch | None = None
+        self._paths: list[str] = []  # `read_paths` adds to them
+        self._at_holder: ListWatch | None = None  # the source at the last holder that was asked
 
     @property
     def key(self) -> SourceKey:
@@ -213,7 +213,7 @@ class SharedSource(ListerWatcherWrapper):
         route = await self._routes.current()
         if route.is_direct:
             return await self.direct.tip()
-        page = await self.list(ListOptions(limit=1))  # on another route, if this one ends meanwhile
+        page = await self.list(ListOptions(limit=1))  # goes on over another route if this one ends meanwhile
         items = page.items
         if isinstance(items, AsyncIterator):
             async for _ in items:
@@ -248,7 +248,7 @@ class SharedSource(ListerWatcherWrapper):
         except APIError as error:
             if route.is_direct or error.status != 405:
                 raise
-            raise NotWatchableError(error.message) from None  # as the holder's informer knows
+            raise NotWatchableError(error.message) from None  # the holder answers 405 when its informer knows that
         except (ConnectError, OSError, RuntimeError) as error:
             if isinstance(error, RuntimeError) and not route.is_gone:
                 raise

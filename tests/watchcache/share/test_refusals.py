@@ -25,7 +25,7 @@ from kinformer.exceptions import ConfigError
 from kinformer.testing import APIServer
 from kinformer.watchcache import Share
 from kinformer.watchcache.share import listener, session, socket_path
-from kinformer.watchcache.share.identity import Identity
+from kinformer.watchcache.share.identity import Account
 from tests.support.kube import config_map
 from tests.support.waiting import until
 from tests.watchcache.share.workers import Worker, workers
@@ -123,8 +123,8 @@ async def test_every_field_of_a_user_is_compared(monkeypatch: pytest.MonkeyPatch
 
         async def uid(self) -> None: ...
 
-    async def identity_of(**user: Any) -> Identity:
-        return await Identity.of(cast("Client", _Reviewed(**user)))
+    async def identity_of(**user: Any) -> Account:
+        return await Account.of(cast("Client", _Reviewed(**user)))
 
     monkeypatch.setattr("kinformer.watchcache.share.identity.KubeSystemProbe", NoCluster)
     alice: dict[str, Any] = {"username": "alice", "uid": "1", "groups": ["a", "b"], "extra": {"scope": ["x", "y"]}}

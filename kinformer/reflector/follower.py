@@ -39,6 +39,9 @@ _type_of = itemgetter(0)
 class Follower:
     """Opens streams, writes their events to the store, and keeps the version that the store has reached.
 
+    Its state changes in the reflector's task, and in the callbacks of a source that pushes events (`_taking`), between
+    two steps of that task. The reflector counts `short_watches`.
+
     Args:
         source: The source of the streams.
         store: The store to write to.
@@ -221,7 +224,7 @@ class Follower:
             StoreFailedError: The store raised.
         """
         self.moved = True
-        # One that comes alone is looked up, which saves building a set.
+        # The type of an event that comes alone is looked up, which is faster than `issuperset`.
         if (len(events) > 1 or events[0][0] not in _TYPES) and not _TYPES.issuperset(map(_type_of, events)):
             self._write_known(events)
         version = self.version

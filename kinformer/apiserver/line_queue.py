@@ -11,7 +11,7 @@ from typing import Generic, NamedTuple, TypeVar, cast
 from kinformer._runtime.clock import YieldBudget
 from kinformer.apiserver.options import Options
 from kinformer.apiserver.pages import wait_for_revision
-from kinformer.apiserver.selecting.filters import Filter
+from kinformer.apiserver.selecting.filters import Selector
 from kinformer.apiserver.status import StatusError, expired
 from kinformer.apiserver.storage import EventView, Storage, Stored, StoredChange, StoredCollection
 
@@ -68,7 +68,7 @@ class Watcher(Generic[T]):
         storage: Storage,
         collection: StoredCollection,
         view: EventView[T],
-        selected: Filter,
+        selected: Selector,
         options: Options,
     ) -> None:
         self._storage = storage
@@ -82,7 +82,7 @@ class Watcher(Generic[T]):
         self._waiting: asyncio.Future[None] | None = None
         self._ended = False
         self._marks_end = False  # a bookmark follows the initial events
-        self._holds_mark = self._was_held = False  # ... but not yet, or it was so
+        self._holds_mark = self._was_held = False  # it waits for `release_mark`, or has waited for it
         self._woken = False
         self._first_row = True
         self._blocked_since: float | None = None
@@ -274,7 +274,7 @@ class Watcher(Generic[T]):
     def _bookmark(self) -> None:
         newest = self._storage.revision
         if newest <= self._last_known:
-            return  # no progress, no bookmark
+            return  # the client knows this revision already
         self._last_known = newest
         self._lines.append(Line(self._view.bookmark(newest), event=False))
 

@@ -255,8 +255,8 @@ class ListWatch(Source):
         client, path = self.client, self._path
         newest = client._shared(("tip", path), lambda: newest_version(client, path), joins_running=False)
         version, schema = await newest
-        known, cluster = client._recognized
-        return ServerTip(version, cluster if schema and schema == known else await self.cluster())
+        known_schema, cluster = client._recognized
+        return ServerTip(version, cluster if schema and schema == known_schema else await self.cluster())
 
     async def cluster(self) -> str | None:
         """Return the cluster as in `tip`, without the LIST. All ListWatches of a client share requests in that way.
@@ -331,8 +331,8 @@ class ListWatch(Source):
         It uses a LIST of that name, which costs the server no more than a GET and needs only the informer's own
         permissions. Raises APIError, ConnectError or DecodeError if the request failed or was refused.
         """
-        found = await self.list_metadata(namespace, name=name)
-        return ReadBack(next(iter(found.objects), None), found.resource_version)
+        listed = await self.list_metadata(namespace, name=name)
+        return ReadBack(next(iter(listed.objects), None), listed.resource_version)
 
     async def list_metadata(self, namespace: str = "", *, name: str = "", label_selector: str = "") -> MetadataList:
         """List the current metadata of some of the objects from etcd, in pages. Errors are as for `read_back`."""
@@ -364,15 +364,15 @@ class ListWatch(Source):
                     if budget.exhausted():
                         await budget.pause()
                 yield items if part is None else await in_slices(part.objects, items, budget)
-            found = splitter.close()
-            self._expected.check_list(found)
+            list_header = splitter.close()
+            self._expected.check_list(list_header)
         except WatchError as error:
             if isinstance(error, ForeignTypeError):
                 await self._learn_kind(error)
             raise DecodeError(f"{self.name}: {error}") from None
         if options.shard_selector and part is None:
-            self._check_shards(found, typed=bool(splitter.kind))
-        header.resource_version, header.continue_token = found.resource_version, found.continue_token
+            self._check_shards(list_header, typed=bool(splitter.kind))
+        header.resource_version, header.continue_token = list_header.resource_version, list_header.continue_token
 
     def _item(self, raw: bytes, api_version: str, kind: str) -> KubeObject | None:
         try:

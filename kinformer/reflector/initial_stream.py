@@ -20,8 +20,8 @@ from kinformer.objects.accessors import (
     uid_of,
 )
 from kinformer.objects.object import KubeObject, UndecodableObject
+from kinformer.reflector.follower import Follower, Stream
 from kinformer.reflector.timeouts import IdleTimeout
-from kinformer.reflector.watch import Follower, Stream
 
 __all__ = ["FALLBACK_SECONDS", "INITIAL_SILENCE", "InitialEvents", "WatchListChoice", "initial_events"]
 
@@ -50,6 +50,7 @@ class WatchListChoice:
     def __init__(self, mode: bool | None, now: Callable[[], float]) -> None:
         self.mode = mode
         self._now = now
+        # `fall_back` and `worked` change these two.
         self._list_until: float | None = None
         self.failures = 0
 
@@ -96,6 +97,7 @@ class InitialEvents:
         self._known = known
         # Partitioned, because resizing a plain dict of 100,000 keys takes 10 ms.
         self._objects: PartitionedDict[str, object] = PartitionedDict()
+        # `collect` and `feed` change these while the stream lasts.
         self.resource_version = ""
         self.received = 0
         self.live = False

@@ -7,6 +7,8 @@ a line of a watch becomes a call of a handler.
 Names are imported when they are first used, so that ``import kinformer`` costs a program only what it uses.
 Each is written once, with its module, in ``__init__.pyi``: type checkers and editors read that file, and so does
 this module.
+
+Tests: tests/lifecycle, tests/faults, tests/runtime.
 """
 
 from kinformer._lazy import attach_stub

@@ -47,7 +47,7 @@ def imports(test: Path, module: str) -> bool:
     return False
 
 
-def tests_of(file: Path) -> list[Path]:
+def files_of(file: Path) -> list[Path]:
     """Return the test files of one file: of its name, then those that import it, then those of its package.
 
     Raises:
@@ -70,7 +70,7 @@ def main(arguments: list[str]) -> int:
     """Print the test files of all arguments, each once."""
     if not arguments:
         raise SystemExit("pass a file, such as kinformer/cache/store.py")
-    for test in dict.fromkeys(test for argument in arguments for test in tests_of(Path(argument))):
+    for test in dict.fromkeys(test for argument in arguments for test in files_of(Path(argument))):
         print(test.relative_to(ROOT))
     return 0
 

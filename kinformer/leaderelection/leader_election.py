@@ -95,8 +95,7 @@ class LeaderElector:
 
     Args:
         client: The client, which the caller enters and closes.
-        namespace, name: The namespace and name of the Lease, which is created if missing. Nothing else should write or
-            delete it.
+        namespace, name: Those of the Lease, which is created if missing. Nothing else should write or delete it.
         identity: The holder in the Lease. By default, the host name and a random part.
         release_on_exit: Release the Lease when the body has ended, so that the next leader need not wait.
         metrics: Receives `leader_election_master_status` (1 while it leads), `leader_election_slowpath_total`, lost

@@ -68,8 +68,7 @@ class Reflector:
             automatic mode lists.
         store: See `ReflectorStore`.
         name: The name for the log and errors. By default, the source's `name` or its class.
-        resync_period: Seconds between two calls of `store.resync`. 0, the default, turns it off, because a resync
-            repairs nothing.
+        resync_period: Seconds between two calls of `store.resync`, which repairs nothing. 0, the default, makes none.
         on_error: Called as `on_error(reflector, error)` for every error that ends a request or a stream, before the
             reflector recovers. If it raises, `run` raises that exception.
         clock: For tests.

@@ -225,8 +225,8 @@ def test_each_name_that_is_not_of_the_root_has_its_package_at_the_top_of_the_pag
         ("SharedInformers(client)", "kinformer has no SharedInformers"),
         ("lister.find()", "lister has no find"),
         ("queue.add(1, weight=2)", "unexpected keyword argument 'weight'"),
-        ("factory.for_resource('v1/pods', selector='a')", "there is no option"),
-        ("Controller(reconcile, threads=4)", "there is no option"),
+        ("factory.for_resource('v1/pods', selector='a')", "unexpected keyword argument 'selector'"),
+        ("Controller(reconcile, threads=4)", "unexpected keyword argument 'threads'"),
         ("kinformer.testing.Server()", "No module named"),
     ],
 )

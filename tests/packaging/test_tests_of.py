@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.tests_of import ROOT, imports, places_of, tests_of
+from tools.tests_of import ROOT, files_of, imports, places_of
 
 PACKAGES = sorted(path.parent for path in (ROOT / "kinformer").rglob("__init__.py"))
 
@@ -21,16 +21,21 @@ def test_a_package_says_where_its_tests_are(package: Path) -> None:
 
 
 def test_the_tests_of_a_module_begin_with_the_file_of_its_name() -> None:
-    tests = tests_of(ROOT / "kinformer/cache/indexer.py")
+    tests = files_of(ROOT / "kinformer/cache/indexer.py")
     assert tests[0] == ROOT / "tests/cache/test_indexer.py"
     assert ROOT / "tests/cache/test_lister.py" in tests
-    assert any(imports(test, "kinformer.cache.indexer") for test in tests)
+
+
+def test_a_test_file_that_imports_a_module_covers_it() -> None:
+    test = ROOT / "tests/runtime/test_waiters.py"
+    assert imports(test, "kinformer._runtime.waiters")
+    assert files_of(ROOT / "kinformer/_runtime/waiters.py")[0] == test
 
 
 def test_the_tests_of_a_test_file_are_itself() -> None:
-    assert tests_of(Path(__file__)) == [Path(__file__)]
+    assert files_of(Path(__file__)) == [Path(__file__)]
 
 
 def test_a_file_that_is_not_there_is_refused_by_its_name() -> None:
     with pytest.raises(SystemExit, match=r"kinformer/cache/shop\.py: no such file"):
-        tests_of(ROOT / "kinformer/cache/shop.py")
+        files_of(ROOT / "kinformer/cache/shop.py")

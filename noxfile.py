@@ -85,6 +85,13 @@ def resolve(session: nox.Session, resolution: str) -> None:
     session.run("uv", "pip", "list", "--quiet")
 
 
+@nox.session
+def searches(session: nox.Session) -> None:
+    """The tests that search: hundreds of histories, schedules and rounds, 15 minutes on two cores. Not a part of CI."""
+    install(session, "test")
+    session.run("python", "-m", "pytest", "-n", "auto", "-m", "search", *session.posargs)
+
+
 @nox.session(name="tests-of")
 def tests_of(session: nox.Session) -> None:
     """The tests that cover a file: `nox -s tests-of -- kinformer/cache/store.py`; more files, and pytest's options."""

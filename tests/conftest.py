@@ -117,7 +117,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 SLOW = {"examples", "explore"}  # folders of whole programs, and of many histories of one
-NOT_QUICK = ("process", "tools", "slow")
+NOT_QUICK = ("process", "tools", "slow", "search")
 _NO_QUICK_TEST = re.compile(rf"^pytestmark = (?:\[[^\]]*)?pytest\.mark\.(?:{'|'.join(NOT_QUICK)})\b", re.MULTILINE)
 
 

@@ -60,7 +60,7 @@ def owners_are_there(server: APIServer) -> bool:
     return all(obj["metadata"]["ownerReferences"][0]["uid"] in uids for obj in owned)
 
 
-@pytest.mark.slow
+@pytest.mark.search
 @pytest.mark.virtual_time
 @pytest.mark.parametrize("seed", range(3))
 async def test_a_cluster_lives_without_growing_and_without_dying_out(seed: int) -> None:

@@ -317,7 +317,7 @@ def single(number: int, cause: int = 0) -> Change:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.search
 @pytest.mark.timeout(300)
 @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(seed=st.integers(0, 2**32), limit=st.integers(5, 400))
@@ -346,7 +346,7 @@ def test_grouping_loses_no_change_and_repeats_none(seed: int, limit: int) -> Non
     play(story())
 
 
-@pytest.mark.slow
+@pytest.mark.search
 @pytest.mark.timeout(300)
 def test_an_hour_of_rollouts_and_an_outage_is_at_most_forty_entries_and_each_is_true() -> None:
     rollouts: list[tuple[str, str]] = []

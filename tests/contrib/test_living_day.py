@@ -7,7 +7,7 @@ import pytest
 from tests.contrib.broken_things import BREAKAGES
 from tests.contrib.living_day import run
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.search, pytest.mark.timeout(300)]
 
 
 def test_no_problem_is_false_and_each_breakage_is_said_in_time() -> None:

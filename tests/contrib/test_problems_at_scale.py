@@ -37,7 +37,7 @@ from tests.contrib.problem_scenes import (
 )
 from tests.support.cli import CommandLine, Ended
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.search
 
 DEPLOYMENTS, REPLICAS = 500, 10
 SECONDS = 12.0

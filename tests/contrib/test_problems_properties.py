@@ -33,7 +33,7 @@ from tests.contrib.problem_scenes import (
 )
 from tests.support.virtual_time import VirtualTimeLoop
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.search
 
 WIDGETS = "example.com/v1/widgets"
 PLACES = {

@@ -15,7 +15,7 @@ from kinformer.derived import filtered, mapped
 from tests.support.memory_source import MemorySource
 from tests.support.virtual_time import VirtualTimeLoop
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.search
 
 NAMES = "abd"
 LABELS = st.sampled_from([None, {"app": "x"}, {"app": "y"}, {"app": "x", "tier": "z"}])

@@ -18,7 +18,7 @@ CORRECT = [*pages.CORRECT, *statuses.CORRECT, *finalizers.CORRECT, *leaders.CORR
 Test = Callable[[World], Coroutine[Any, Any, None]]
 
 
-@pytest.mark.slow
+@pytest.mark.search
 @pytest.mark.parametrize("operator", CORRECT, ids=lambda one: one.__name__)
 def test_a_correct_operator_is_not_blamed(operator: Test) -> None:
     explore(schedules=SCHEDULES)(operator)()

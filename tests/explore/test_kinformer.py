@@ -22,7 +22,7 @@ SCHEDULES = int(os.environ.get("KINFORMER_SCHEDULES", "20"))  # 5,000 for a proo
 WEBSITES = "example.com/v1/websites"
 
 
-@pytest.mark.slow
+@pytest.mark.search
 @pytest.mark.parametrize(
     "program",
     [widgets.controller, widgets.finalizer, widgets.leader_elector, widgets.sharded_controller],
@@ -78,6 +78,6 @@ async def the_operator_in_examples(world: World) -> None:
     world.eventually(each_website_is_served)
 
 
-@pytest.mark.slow
+@pytest.mark.search
 def test_the_operator_in_examples_survives() -> None:
     explore(schedules=SCHEDULES, seed=SCHEDULES)(the_operator_in_examples)()

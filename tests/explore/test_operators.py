@@ -56,7 +56,7 @@ def declared(operator: ModuleType, *, mended: bool) -> Callable[..., object]:
     return test
 
 
-@pytest.mark.slow
+@pytest.mark.search
 @each_operator
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_the_bug_is_found_within_500_schedules_and_its_story_names_the_decisive_line(
@@ -70,13 +70,13 @@ def test_the_bug_is_found_within_500_schedules_and_its_story_names_the_decisive_
     assert '@reproduce("' in story
 
 
-@pytest.mark.slow
+@pytest.mark.search
 @each_operator
 def test_without_the_bug_the_operator_survives(operator: ModuleType) -> None:
     explore(schedules=SCHEDULES, seed=SCHEDULES)(declared(operator, mended=True))()
 
 
-@pytest.mark.slow
+@pytest.mark.search
 @pytest.mark.parametrize(
     ("operator", "finding"), [*writes.BUGS, *processes.BUGS], ids=lambda one: getattr(one, "__name__", "")
 )

@@ -27,7 +27,7 @@ from kinformer.leaderelection import check_fences
 from kinformer.testing.simulation.processes import Process, Simulation
 from tests.support.lease_server import LeaseServer, NetworkClient
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.search
 
 SCHEDULES = int(os.environ.get("KINFORMER_SCHEDULES", "200"))
 FAULTY = 120.0  # seconds of a schedule in which things go wrong

@@ -30,7 +30,7 @@ from kinformer.objects.object import view
 from tests.support.interpreter import FREE_THREADED
 from tests.support.memory_source import MemorySource
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.search
 
 ATTEMPTS = 100_000
 SLACK = 1000 if FREE_THREADED else 300  # blocks; without the GIL their count is less exact

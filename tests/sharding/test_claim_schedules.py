@@ -369,7 +369,7 @@ BUDGET = settings(
 )
 
 
-@pytest.mark.slow
+@pytest.mark.search
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("mixed", [False, True], ids=["one count", "several counts"])
 def test_no_uid_has_ever_two_owners_and_after_the_faults_each_has_one(mixed: bool) -> None:
@@ -396,7 +396,7 @@ EDITS: dict[str, Callable[[dict[str, Any]], object]] = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.search
 @pytest.mark.parametrize("edit", [*EDITS, "the Lease is deleted"])
 def test_an_edited_lease_costs_its_part_for_two_leases_at_most_and_never_has_a_uid_two_owners(edit: str) -> None:
     for seed in range(6):

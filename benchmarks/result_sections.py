@@ -364,8 +364,8 @@ SECTIONS = (
     Section(
         "cuts",
         "Cuts, and lists beside events",
-        "The same server. With 50 events a second, all connections are cut 20 times. With 100 a second, 5,000 pods are "
-        "listed by the same process, ten times by each client in turns: the delay of the events meanwhile.",
+        "A real kube-apiserver over TLS. With 50 events a second, all connections are cut 20 times. With 100 a second, "
+        "the same process lists 5,000 pods, ten times by each client in turns: the delay of the events meanwhile.",
         [
             Table(
                 ("", "a cut connection to the next event, ms", "delay beside a list, ms: p50/p99/p99.9"),

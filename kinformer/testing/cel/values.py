@@ -222,7 +222,7 @@ def double_text(value: float) -> str:
     shown = "".join(map(str, digits)).rstrip("0") or "0"
     power = len(digits) + int(exponent) - 1 if value else 0
     mark = "-" if sign else ""
-    # From this power of ten on, Go writes an exponent (strconv/ftoa.go, eprec).
+    # From this power of ten on, Go writes an exponent.
     longest = max(6, len(shown)) if len(shown) > power else 6
     if power < -4 or power >= longest:
         rest = f".{shown[1:]}" if len(shown) > 1 else ""

@@ -78,7 +78,8 @@ async def test_of_ten_thousand_pods_a_draw_touches_what_changed_and_is_seen(
     page = await opened(place, pods=_PODS)
     writing = asyncio.create_task(churn(server))
     try:
-        await browser.shows(page, "kinformer.store.received > 0", seconds=60)
+        drawn = f"kinformer.store.received > 0 && document.querySelectorAll('*').length > {elements // 2}"
+        await browser.shows(page, drawn, seconds=60)  # the first draw is of everything
         before = await page.evaluate("kinformer.store.received")
         counted = await page.evaluate(COUNT, _SECONDS)
         assert await page.evaluate("kinformer.store.received") > before

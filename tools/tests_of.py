@@ -36,15 +36,18 @@ def test_files(places: list[Path]) -> Iterator[Path]:
         yield from sorted(place.rglob("test_*.py")) if place.is_dir() else [place]
 
 
+def imported(tree: ast.Module) -> Iterator[str]:
+    """Yield the modules and names that a file imports."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
 def imports(test: Path, module: str) -> bool:
     """True if a test imports a module, or a name from it."""
-    for node in ast.walk(ast.parse(test.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module is not None:
-            if module in {node.module, *(f"{node.module}.{name.name}" for name in node.names)}:
-                return True
-        elif isinstance(node, ast.Import) and module in {name.name for name in node.names}:
-            return True
-    return False
+    return any(module in {name, name.rpartition(".")[0]} for name in imported(ast.parse(test.read_text())))
 
 
 def files_of(file: Path) -> list[Path]:

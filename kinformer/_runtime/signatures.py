@@ -142,14 +142,15 @@ def keywords_of(options: object, kind: type[K]) -> K:
 
 
 def shows_options(
-    *kinds: type[msgspec.Struct], without: Container[str] = (), unset: str = ""
+    kind: type[msgspec.Struct], *, without: Container[str] = (), unset: str = ""
 ) -> Callable[[FunctionT], FunctionT]:
     """Return a decorator for a function with `**options`, whose signature then lists them with their defaults.
 
     `help()`, `inspect.signature` and notebooks read the signature. Calls of the function are not affected.
 
     Args:
-        kinds: The Structs of the options. The options of a Struct come before those of its bases.
+        kind: The Struct of the options. Its own come before those of its bases. A function that takes the options of
+            several has a decorator for each, in reverse order.
         without: Options that the function does not take.
         unset: Shown instead of each default, if an option that is not passed has its value from elsewhere.
     """
@@ -157,7 +158,7 @@ def shows_options(
     def decorate(function: FunctionT) -> FunctionT:
         signature = inspect.signature(function)
         shown = {name: named for name, named in signature.parameters.items() if named.kind is not named.VAR_KEYWORD}
-        for name, default, annotation in (option for kind in kinds for option in _options(kind)):
+        for name, default, annotation in _options(kind):
             if name not in shown and name not in without:
                 default = _Words(unset) if unset else default
                 shown[name] = Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

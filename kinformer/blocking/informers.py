@@ -29,7 +29,7 @@ from kinformer.informer.collection import core_of
 from kinformer.informer.factory import SharedInformerFactory
 from kinformer.informer.informer import SharedInformer
 from kinformer.informer.metrics import InformerStatistics
-from kinformer.informer.options import ResourceKeywords, ResourceOptions
+from kinformer.informer.options import ResourceKeywords, ResourceOptions, shows_defaults
 from kinformer.objects.conditions import Narrowing
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
@@ -72,7 +72,8 @@ class Informers(BlockingVerbs):
         ConfigError: An option does not exist, or options for two ways to a server are given.
     """
 
-    @shows_options(ClientOptions, ResourceOptions, without=("shard",))
+    @shows_defaults
+    @shows_options(ClientOptions)
     def __init__(
         self,
         *,

@@ -68,17 +68,17 @@ class DerivedMetrics(CollectionMetrics):
 
     def _read(self) -> Iterator[MetricFamily]:
         health, figures = self._health(), self._statistics()
-        one = self._one
-        yield one("objects", "Values in the cache", figures.objects)
-        yield one("synced", "1 once all its sources are complete and every value has been computed", health.synced)
-        yield one("live", "1 while all its sources follow their server", health.live)
-        yield one("dependencies", "Pairs of a value and something that it was computed from", figures.dependencies)
-        yield one("waiting", "Objects whose values must be computed again", figures.waiting)
-        yield one("runs_total", "Calls of its function", figures.runs)
-        yield one("failures_total", "Calls of its function that raised", figures.failures)
-        yield one("coalesced_total", "Calls folded into others because a handler was slow", figures.coalesced)
-        yield one("handler_errors_total", "Calls of handlers and filters that raised", figures.handler_errors)
-        yield one("index_errors_total", "Values left out of an index whose function raised", figures.index_errors)
+        plain = self._one
+        yield plain("objects", "Values in the cache", figures.objects)
+        yield plain("synced", "1 once all its sources are complete and every value has been computed", health.synced)
+        yield plain("live", "1 while all its sources follow their server", health.live)
+        yield plain("dependencies", "Pairs of a value and something that it was computed from", figures.dependencies)
+        yield plain("waiting", "Objects whose values must be computed again", figures.waiting)
+        yield plain("runs_total", "Calls of its function", figures.runs)
+        yield plain("failures_total", "Calls of its function that raised", figures.failures)
+        yield plain("coalesced_total", "Calls folded into others because a handler was slow", figures.coalesced)
+        yield plain("handler_errors_total", "Calls of handlers and filters that raised", figures.handler_errors)
+        yield plain("index_errors_total", "Values left out of an index whose function raised", figures.index_errors)
         several = self._several
         yield several("reads", "1 for each collection that it reads", "source", dict.fromkeys(figures.reads, 1))
         yield several("events_total", "Changes of values", "type", figures.events)

@@ -28,7 +28,7 @@ from kinformer.fleet.unions import FleetUnion, FleetUnions
 from kinformer.informer.collection import Collection, Entered, core_of
 from kinformer.informer.core import ProgramPart, leave_parts
 from kinformer.informer.informer_key import InformerIdentity
-from kinformer.informer.options import ResourceKeywords, ResourceOptions
+from kinformer.informer.options import ResourceKeywords, ResourceOptions, shows_defaults
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
 from kinformer.processor.first_sync import FirstSync
@@ -74,7 +74,7 @@ class Fleet(Entered, Mapping[str, Cluster]):
         ConfigError: The name of a cluster is empty or has a slash, or an option does not exist.
     """
 
-    @shows_options(ResourceOptions, without=("shard", "indexers"))
+    @shows_defaults
     def __init__(
         self,
         clusters: Mapping[str, Client | Callable[[], Client]] | ClusterSource | None = None,
@@ -114,7 +114,7 @@ class Fleet(Entered, Mapping[str, Cluster]):
         self._core = ProgramPart(name, life, sync)
 
     @classmethod
-    @shows_options(ResourceOptions, without=("shard", "indexers"))
+    @shows_defaults
     def from_kubeconfig(
         cls,
         path: str | os.PathLike[str] | None = None,
@@ -142,7 +142,7 @@ class Fleet(Entered, Mapping[str, Cluster]):
         return cls(contexts, name=name, away_after=away_after, **defaults)
 
     @classmethod
-    @shows_options(ResourceOptions, without=("shard", "indexers"))
+    @shows_defaults
     def from_secrets(
         cls,
         secrets: Collection,

@@ -21,7 +21,7 @@ from kinformer.informer.informer import SharedInformer
 from kinformer.informer.informer_key import InformerIdentity, check_index_paths
 from kinformer.informer.metrics import InformerStatistics
 from kinformer.informer.namespaces import ChosenNamespaces
-from kinformer.informer.options import InformerKeywords, ResourceKeywords, ResourceOptions
+from kinformer.informer.options import InformerKeywords, ResourceKeywords, ResourceOptions, shows_defaults
 from kinformer.informer.typed import ModelInformer
 from kinformer.list_watcher import ListerWatcher
 from kinformer.listwatch.http_source import ListWatch
@@ -77,7 +77,7 @@ class SharedInformerFactory(Entered):
         ConfigError: An option does not exist or is invalid.
     """
 
-    @shows_options(ResourceOptions, without=("shard",))
+    @shows_defaults
     def __init__(
         self,
         client: Client,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kinformer._runtime.life import SHUTDOWN_TIMEOUT
-from kinformer._runtime.signatures import keywords_of
+from kinformer._runtime.signatures import keywords_of, shows_options
 from kinformer.cache.indexer import Indexers
 from kinformer.cache.lister import Selector
 from kinformer.exceptions import ConfigError
@@ -32,7 +32,7 @@ _NO_DEFAULT = (
     "them"
 )
 
-__all__ = ["InformerKeywords", "InformerOptions", "ResourceKeywords", "ResourceOptions"]
+__all__ = ["InformerKeywords", "InformerOptions", "ResourceKeywords", "ResourceOptions", "shows_defaults"]
 
 
 class InformerOptions(ReflectorOptions, frozen=True, kw_only=True):
@@ -140,6 +140,9 @@ class ResourceKeywords(InformerKeywords, total=False):
     keep_managed_fields: bool
     max_event_bytes: int
 
+
+shows_defaults = shows_options(ResourceOptions, without=("shard", "indexers"))
+"""For a function whose `**defaults` are options of all informers. A shard is never one, and `indexers` has its type."""
 
 # Options that do not distinguish requests, and that all holders of an informer share.
 _COMPARED = (

@@ -178,20 +178,10 @@ class Checker:
         keywords = {keyword.arg: None for keyword in node.keywords if keyword.arg is not None}
         signature = inspect.signature(called)
         signature.bind(*[None] * len(node.args), **keywords)
-        if any(one.kind is one.VAR_KEYWORD for one in signature.parameters.values()):
-            unknown = keywords.keys() - signature.parameters.keys() - options_of(called)
+        if any(one.kind is one.VAR_KEYWORD for one in signature.parameters.values()):  # passes them on to a factory
+            unknown = keywords.keys() - signature.parameters.keys() - OPTIONS
             assert not unknown, f"{ast.unparse(node)}: there is no option {unknown}"
         return None
-
-
-def options_of(called: Any) -> set[str]:
-    """The names in its `**options: Unpack[...]`; else a factory's, because a manager passes its own on to one."""
-    function = called.__init__ if inspect.isclass(called) else called
-    for parameter in inspect.signature(function).parameters.values():
-        if parameter.kind is parameter.VAR_KEYWORD and str(parameter.annotation).startswith("Unpack["):
-            named = str(parameter.annotation).removeprefix("Unpack[").removesuffix("]")
-            return set(vars(inspect.getmodule(function))[named].__annotations__)
-    return OPTIONS
 
 
 async def test_every_name_that_the_page_calls_ours_is_there_with_these_arguments(client: Client) -> None:

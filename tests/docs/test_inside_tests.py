@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from tests.conftest import NOT_QUICK, SLOW, has_no_quick_test
 from tests.docs.public_names import DOORS, LIST, ROOT
+from tools.tests_of import imported
 
 SCRIPTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["scripts"]
 PUBLIC = {
@@ -21,12 +22,9 @@ REASON = re.compile(r"^Internals: [^\n]+\.\n?\Z", re.MULTILINE)
 
 def named(tree: ast.Module) -> Iterator[str]:
     """Yield the modules and names that a file imports, or patches by their path."""
+    yield from imported(tree)
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom):
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "setattr":
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "setattr":
             yield from (arg.value for arg in node.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str))
 
 

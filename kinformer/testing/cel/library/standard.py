@@ -154,10 +154,6 @@ def _add_comparisons(library: Library) -> None:
     library.add("@not_strictly_false", "(bool) -> bool", run=lambda value: value)
 
 
-def _chosen(test: bool, then: Any, otherwise: Any) -> Any:
-    return then if test else otherwise
-
-
 def _by_nanos(run: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
     return lambda left, right: run(left.nanos, right.nanos)
 

@@ -27,7 +27,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import psutil
@@ -42,6 +42,7 @@ WATCHED = 5_000
 WORKERS = 8
 RATE = 200.0
 _IDLE = 16.0  # seconds after which an idle connection has been closed
+_COMPRESSED = 5.0  # seconds after a first list, in which `compact` compresses what came before its dictionary
 _FIRST = 30.0  # seconds for the first event after a kill
 _WATCHES = re.compile(r'^apiserver_longrunning_requests\{.*resource="pods".*verb="WATCH".*\} (\d+)$', re.MULTILINE)
 
@@ -62,11 +63,15 @@ class Worker:
         self.seconds = seconds
 
     @classmethod
-    async def start(cls, kubeconfig: Path, share: str = "") -> Worker:
+    async def start(cls, kubeconfig: Path, share: str = "", *, compact: bool = False) -> Worker:
         """Start one, and wait until it has synced."""
         pipe, root = asyncio.subprocess.PIPE, RESULTS.parent.parent
         process = await asyncio.create_subprocess_exec(
-            *command(str(kubeconfig), "pods", share), stdin=pipe, stdout=pipe, cwd=root, limit=1 << 26
+            *command(str(kubeconfig), "pods", share, compact=compact),
+            stdin=pipe,
+            stdout=pipe,
+            cwd=root,
+            limit=1 << 26,
         )
         worker = cls(process, 0.0)
         try:
@@ -78,8 +83,15 @@ class Worker:
 
     async def tell(self) -> dict[str, Any]:
         """Return what it had since the last call."""
+        return await self._ask(b"\n")
+
+    async def slow_read(self) -> float:
+        """Return the 99th percentile of its reads, in milliseconds."""
+        return float((await self._ask(b"read\n"))["read"])
+
+    async def _ask(self, line: bytes) -> dict[str, Any]:
         assert self.process.stdin is not None
-        self.process.stdin.write(b"\n")
+        self.process.stdin.write(line)
         return await self._line()
 
     async def _line(self) -> dict[str, Any]:
@@ -152,6 +164,20 @@ class Load:
         first = dict(map(tuple, holder["events"]))
         pairs = [pair for report in self.of("follower") for pair in report["events"]]
         return [(at - first[version]) * 1e3 for version, at in pairs if version in first]
+
+
+class Start(NamedTuple):
+    """A start of all workers at once: until the last has synced, the server's CPU, their memory, the slowest reads."""
+
+    seconds: float
+    server: float
+    memory: float
+    read: float
+
+    @staticmethod
+    def units() -> dict[str, str]:
+        """What each of them is called, and its unit."""
+        return {"seconds to synced": "s", "the server's CPU": "s", "memory": "MB", "p99 of a read": "ms"}
 
 
 class Measurement:
@@ -254,43 +280,44 @@ class Measurement:
     async def starts(self) -> list[Figure]:
         """The costs of a start of all workers at once that share, over those of as many that do not."""
         await self._start("")  # the server's own cache and the page cache are warm afterwards
-        alone, shared = [], []
+        alone: list[Start] = []
+        ways: dict[str, list[Start]] = {"share": [], "share, with compact=True": []}
         for _ in range(self._options.rounds):
             alone.append(await self._start(""))
-            shared.append(await self._start(self.socket()))
+            for way, starts in ways.items():
+                starts.append(await self._start(self.socket(), compact="compact" in way))
         return [
             median(
-                f"{what} of {self._options.workers} workers that start at once and share, over as many without",
-                [mine / theirs for mine, theirs in zip(with_, without, strict=True)],
+                f"{what} of {self._options.workers} workers that start at once and {way}, over as many without",
+                [mine[column] / theirs[column] for mine, theirs in zip(starts, alone, strict=True)],
                 "x",
-                reference=f"{statistics.median(with_):.4g} {unit}, without {statistics.median(without):.4g} {unit}",
+                reference=" and ".join(
+                    f"{statistics.median(start[column] for start in of):.4g} {unit}" for of in (starts, alone)
+                ),
             )
-            for what, unit, with_, without in zip(
-                ("seconds to synced", "the server's CPU", "memory"),
-                ("s", "s", "MB"),
-                zip(*shared, strict=True),
-                zip(*alone, strict=True),
-                strict=True,
-            )
+            for way, starts in ways.items()
+            for column, (what, unit) in enumerate(Start.units().items())
         ]
 
-    async def _start(self, share: str) -> tuple[float, float, float]:
-        """Start all workers at once. Return seconds until the last has synced, the server's CPU, and megabytes."""
+    async def _start(self, share: str, *, compact: bool = False) -> Start:
+        """Start all workers at once."""
         before = self._cluster.server_seconds()
         started = await asyncio.gather(
-            *(Worker.start(self._cluster.kubeconfig, share) for _ in range(self._options.workers))
+            *(Worker.start(self._cluster.kubeconfig, share, compact=compact) for _ in range(self._options.workers))
         )
         try:
             spent = self._cluster.server_seconds() - before
+            await asyncio.sleep(_COMPRESSED)
             # Of pages that processes share, each has its part.
             memory = sum(psutil.Process(worker.process.pid).memory_full_info().pss for worker in started) / 1e6
+            reads = [await worker.slow_read() for worker in started]
         finally:
             for worker in started:
                 await worker.kill()
-        figures = max(worker.seconds for worker in started), spent, memory
-        say(f"a start {'with' if share else 'without'} sharing: {figures[0]:.1f} s, CPU {spent:.1f} s, {memory:.0f} MB")
+        start = Start(max(worker.seconds for worker in started), spent, memory, max(reads))
+        say(f"a start {'with' if share else 'without'} sharing{', compact' * compact}: {start}")
         await asyncio.sleep(3)
-        return figures
+        return start
 
     async def first_lists(self) -> list[Figure]:
         """The seconds of a first list from a holder, over those from the server."""

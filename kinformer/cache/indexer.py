@@ -127,7 +127,7 @@ class Indexer(Store[ObjectT]):
         labels = obj._labels
         if labels is old._labels and obj.namespace is old.namespace:
             # The usual case of `LabelGroups.put`, inlined: the call would take a tenth of this method's time.
-            state.groups.spaces[obj.namespace][id(labels) if labels else NO_LABELS][1][key] = obj
+            state.groups.spaces[obj.namespace][id(labels) if labels else NO_LABELS].members[key] = obj
         else:
             state.groups.put(key, old, obj)
         return old

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Generic, TypeAlias
 
+import msgspec
+
 from kinformer._runtime.partitioned_dict import PARTITION_AT, Table, TableCopies, stored, tables_of
 from kinformer.cache.store import Keys, Objects, objects_of
 from kinformer.objects.object import KubeObject
@@ -20,9 +22,18 @@ __all__ = ["NO_LABELS", "LabelGroups", "LabelGroupsFork", "Matches", "filter_by_
 
 Matches = Callable[[Mapping[str, str]], bool]
 
-_Members: TypeAlias = Table[str, ObjectT]
-# The labels (kept, so that their id stays unique), and the objects by key.
-_Group: TypeAlias = tuple[dict[str, str], _Members[ObjectT]]
+
+class _Group(msgspec.Struct, Generic[ObjectT], frozen=True, eq=False, gc=False):
+    """One group. The garbage collector does not see it, nor the dict of a namespace that has only groups.
+
+    They would be half of all that it visits in an informer of a few hundred objects. No object refers to its group, so
+    there is no cycle that it would have to find.
+    """
+
+    labels: dict[str, str]  # kept, so that their id stays unique
+    members: Table[str, ObjectT]  # the objects by key
+
+
 _Space: TypeAlias = Table[int, _Group[ObjectT]]  # the groups of one namespace, by the id of their labels
 
 NO_LABELS = 0  # the group of all objects without labels, whichever empty dict they have
@@ -80,7 +91,7 @@ class LabelGroups(Generic[ObjectT]):
             labels, namespace = new._labels, new.namespace
             # The usual case: the next state of the same object. Namespace strings are shared.
             if labels is old._labels and (namespace is old.namespace or namespace == old.namespace):
-                self.spaces[namespace][id(labels) if labels else NO_LABELS][1][key] = new
+                self.spaces[namespace][id(labels) if labels else NO_LABELS].members[key] = new
                 return
         self._changes += 1
         if old is not None:
@@ -99,7 +110,7 @@ class LabelGroups(Generic[ObjectT]):
             return
         space = self.spaces[old.namespace]
         number = id(old._labels) if old._labels else NO_LABELS
-        members = space[number][1]
+        members = space[number].members
         del members[key]
         if not members:
             del space[number]
@@ -117,7 +128,7 @@ class LabelGroups(Generic[ObjectT]):
         verdicts: dict[int, bool] = {}
 
         def takes(group: _Group[ObjectT]) -> bool:
-            labels = group[0]
+            labels = group.labels
             verdict = verdicts.get(id(labels))
             if verdict is None:
                 verdict = verdicts[id(labels)] = matches(labels)
@@ -133,7 +144,8 @@ class LabelGroups(Generic[ObjectT]):
     def keys_in(self, namespace: str) -> Keys:
         """Return the keys of the `KubeObject`s of one namespace."""
         space = self.spaces.get(namespace)
-        return [] if space is None else list(chain.from_iterable(tables_of(group[1] for group in list(space.values()))))
+        groups = [] if space is None else list(space.values())
+        return list(chain.from_iterable(tables_of(group.members for group in groups)))
 
     def namespaces(self) -> Keys:
         """Return the namespaces that have a `KubeObject`."""
@@ -154,7 +166,7 @@ class LabelGroups(Generic[ObjectT]):
             else:
                 space = self.spaces.get(namespace)
                 spaces = [] if space is None else [space]
-            members = [group[1] for space in spaces for group in list(space.values()) if takes is None or takes(group)]
+            members = [group.members for space in spaces for group in list(space.values()) if not takes or takes(group)]
             # If the number has not changed, the result is consistent.
             objects = objects_of(tables_of(members))
             if self._changes == changes:
@@ -165,17 +177,17 @@ class LabelGroups(Generic[ObjectT]):
         number = id(labels) if labels else NO_LABELS
         space = self.spaces.get(namespace)
         if space is None:
-            self.spaces = stored(self.spaces, namespace, {number: (labels, {key: obj})})
+            self.spaces = stored(self.spaces, namespace, {number: _Group(labels, {key: obj})})
             return
         group = space.get(number)
         if group is None:
-            grown = stored(space, number, (labels, {key: obj}))
+            grown = stored(space, number, _Group(labels, {key: obj}))
             if grown is not space:
                 self.spaces[namespace] = grown
             return
-        members = stored(group[1], key, obj)
-        if members is not group[1]:
-            space[number] = (labels, members)
+        members = stored(group.members, key, obj)
+        if members is not group.members:
+            space[number] = _Group(labels, members)
 
 
 class LabelGroupsFork(LabelGroups[ObjectT]):
@@ -211,7 +223,7 @@ class LabelGroupsFork(LabelGroups[ObjectT]):
         super().put(key, old, new)
         if isinstance(new, KubeObject):
             number = id(new._labels) if new._labels else NO_LABELS
-            grown = self.spaces[new.namespace][number][1]
+            grown = self.spaces[new.namespace][number].members
             if isinstance(grown, dict):
                 self._own_members.setdefault(new.namespace, {})[number] = grown
 
@@ -245,4 +257,4 @@ class LabelGroupsFork(LabelGroups[ObjectT]):
         number = id(obj._labels) if obj._labels else NO_LABELS
         group = space.get(number)
         if group is not None and before.get(number) is group:
-            space[number] = (group[0], self._copies.of(group[1]))
+            space[number] = _Group(group.labels, self._copies.of(group.members))

@@ -24,7 +24,7 @@ Matches = Callable[[Mapping[str, str]], bool]
 
 
 class _Group(msgspec.Struct, Generic[ObjectT], frozen=True, eq=False, gc=False):
-    """One group. The garbage collector does not see it, nor the dict of a namespace that has only groups.
+    """One group. The garbage collector does not see it nor, before Python 3.14, the dict of a namespace's groups.
 
     They would be half of all that it visits in an informer of a few hundred objects. No object refers to its group, so
     there is no cycle that it would have to find.

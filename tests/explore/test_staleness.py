@@ -67,7 +67,7 @@ def declare(world: World, max_staleness: float | None) -> None:
     world.always(no_route_to_what_was_gone_for_long)
 
 
-@pytest.mark.slow
+@pytest.mark.search
 def test_with_a_bound_no_schedule_makes_it_act_on_what_was_gone_for_longer() -> None:
     async def bounded(world: World) -> None:
         declare(world, BOUND)

@@ -123,6 +123,7 @@ async def live_through(steps: list[Any]) -> None:
     assert len(asyncio.all_tasks()) == 1
 
 
+@pytest.mark.search
 @pytest.mark.timeout(600)  # 150 histories
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(STEPS, max_size=30))

@@ -33,10 +33,12 @@ def set_status(server: APIServer, name: str, status: dict[str, Any]) -> None:
     server.update(server.get("v1/pods", "default", name) | {"status": status})
 
 
-async def watched(server: APIServer, name: str = "web-1") -> None:
+async def watched(server: APIServer, name: str = "web-1", seconds: float = 10) -> None:
     """Wait until the command watches the object."""
     selector = f"metadata.name={name}"
-    await until(lambda: any("watch" in r.params and r.params.get("fieldSelector") == selector for r in server.requests))
+    await until(
+        lambda: any("watch" in r.params and r.params.get("fieldSelector") == selector for r in server.requests), seconds
+    )
 
 
 async def test_a_condition_that_comes_is_said_in_kubectls_words(server: APIServer, kinformer: CommandLine) -> None:
@@ -213,9 +215,14 @@ async def test_a_wait_that_is_ended_does_not_say_that_the_condition_holds(
 ) -> None:
     command = (sys.executable, "-m", "kinformer.cli", "wait", "pod", "web-1", "--for=condition=Ready")
     running = await asyncio.create_subprocess_exec(*command, "--server", server.url, stdout=subprocess.PIPE)
-    await watched(server)
-    running.send_signal(number)
-    out, _ = await asyncio.wait_for(running.communicate(), 20)
+    try:
+        await watched(server, seconds=40)  # a process starts slowly on a busy machine
+        running.send_signal(number)
+        out, _ = await asyncio.wait_for(running.communicate(), 20)
+    finally:
+        if running.returncode is None:
+            running.kill()
+            await running.communicate()
     assert (running.returncode, out) == (status, b"")
 
 

@@ -37,7 +37,7 @@ async def watching(server: APIServer, *arguments: str) -> AsyncIterator[asyncio.
 
 async def line(stream: asyncio.StreamReader | None) -> str:
     assert stream is not None
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(40):
         return (await stream.readline()).decode()
 
 

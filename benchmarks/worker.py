@@ -24,7 +24,6 @@ from kinformer.watchcache import Share
 
 __all__ = ["command"]
 
-
 READS = 2_000  # of the specs of objects, one after the other
 
 

@@ -174,10 +174,11 @@ class Start(NamedTuple):
     memory: float
     read: float
 
-    @staticmethod
-    def units() -> dict[str, str]:
-        """What each of them is called, and its unit."""
-        return {"seconds to synced": "s", "the server's CPU": "s", "memory": "MB", "p99 of a read": "ms"}
+    def __str__(self) -> str:
+        return f"{self.seconds:.1f} s, CPU {self.server:.1f} s, {self.memory:.0f} MB, reads {self.read:.2f} ms"
+
+
+_COLUMNS = (("seconds to synced", "s"), ("the server's CPU", "s"), ("memory", "MB"), ("p99 of a read", "ms"))
 
 
 class Measurement:
@@ -280,23 +281,22 @@ class Measurement:
     async def starts(self) -> list[Figure]:
         """The costs of a start of all workers at once that share, over those of as many that do not."""
         await self._start("")  # the server's own cache and the page cache are warm afterwards
-        alone: list[Start] = []
-        ways: dict[str, list[Start]] = {"share": [], "share, with compact=True": []}
+        alone, shared, compact = [], [], []
         for _ in range(self._options.rounds):
             alone.append(await self._start(""))
-            for way, starts in ways.items():
-                starts.append(await self._start(self.socket(), compact="compact" in way))
+            shared.append(await self._start(self.socket()))
+            compact.append(await self._start(self.socket(), compact=True))
         return [
             median(
                 f"{what} of {self._options.workers} workers that start at once and {way}, over as many without",
                 [mine[column] / theirs[column] for mine, theirs in zip(starts, alone, strict=True)],
                 "x",
-                reference=" and ".join(
+                reference=", without ".join(
                     f"{statistics.median(start[column] for start in of):.4g} {unit}" for of in (starts, alone)
                 ),
             )
-            for way, starts in ways.items()
-            for column, (what, unit) in enumerate(Start.units().items())
+            for way, starts in (("share", shared), ("share, with compact=True", compact))
+            for column, (what, unit) in enumerate(_COLUMNS)
         ]
 
     async def _start(self, share: str, *, compact: bool = False) -> Start:

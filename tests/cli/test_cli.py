@@ -22,7 +22,7 @@ from kinformer.cli.doctor import findings
 from kinformer.cli.help import EXAMPLES
 from kinformer.cli.output import errors
 from kinformer.testing import APIServer, faults
-from tests.support.cli import CommandLine
+from tests.support.cli import CommandLine, command_process
 from tests.support.kube import pod
 
 ONCE = ("watch", "--once")
@@ -481,20 +481,14 @@ async def test_every_status_that_a_command_ends_with_is_documented(alone: Comman
 # --- as a process ----------------------------------------------------------------------------------------------
 
 
-async def process(*arguments: str) -> asyncio.subprocess.Process:
-    return await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "kinformer.cli", *arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-
-
 @pytest.mark.process
 async def test_ctrl_c_ends_a_watch_with_130_and_without_a_word(server: APIServer) -> None:
     server.create(pod("a"))
-    running = await process("watch", "pods", "-o", "name", "--server", server.url)
-    assert running.stdout is not None
-    assert await running.stdout.readline() == b"pod/a\n"
-    running.send_signal(signal.SIGINT)
-    out, err = await running.communicate()
+    async with command_process("watch", "pods", "-o", "name", "--server", server.url) as running:
+        assert running.stdout is not None
+        assert await running.stdout.readline() == b"pod/a\n"
+        running.send_signal(signal.SIGINT)
+        out, err = await running.communicate()
     assert (running.returncode, out, err) == (130, b"", b"")
 
 
@@ -513,17 +507,12 @@ async def test_ctrl_c_ends_a_watch_with_130_and_without_a_word(server: APIServer
 async def test_sigterm_ends_a_command_with_0_and_without_a_word(server: APIServer, command: tuple[str, ...]) -> None:
     server.create(pod("a"))
     at_server = () if command[0] in ("demo", "serve") else ("--server", server.url)
-    running = await process(*command, *at_server)
-    assert running.stdout is not None
-    try:
+    async with command_process(*command, *at_server) as running:
+        assert running.stdout is not None
         async with asyncio.timeout(30):
             assert await running.stdout.readline()
             running.send_signal(signal.SIGTERM)
             _, err = await running.communicate()
-    finally:
-        if running.returncode is None:
-            running.kill()
-            await running.communicate()
     assert (running.returncode, err) == (0, b"")
 
 

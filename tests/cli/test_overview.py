@@ -37,7 +37,7 @@ from tests.contrib.problem_scenes import (
     resource,
     waiting,
 )
-from tests.support.cli import CommandLine
+from tests.support.cli import CommandLine, command_process
 from tests.support.kube import config_map
 from tests.support.waiting import until
 
@@ -385,17 +385,10 @@ async def test_changes_go_on_after_an_outage_that_is_told(
 @pytest.mark.process
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)], ids=["Ctrl-C", "SIGTERM"])
 async def test_changes_end_without_a_word(server: APIServer, number: signal.Signals, status: int) -> None:
-    arguments = ("-m", "kinformer.cli", "changes", "cm", "--server", server.url)
-    pipe = asyncio.subprocess.PIPE
-    running = await asyncio.create_subprocess_exec(sys.executable, *arguments, stdout=pipe, stderr=pipe)
-    assert running.stdout is not None
-    try:
+    async with command_process("changes", "cm", "--server", server.url) as running:
+        assert running.stdout is not None
         async with asyncio.timeout(30), writing(server, config_map(data={"v": "1"}), config_map(data={"v": "2"})):
             assert b"ConfigMap/a" in await running.stdout.readline()
         running.send_signal(number)
         _, err = await asyncio.wait_for(running.communicate(), 20)
-    finally:
-        if running.returncode is None:
-            running.kill()
-            await running.communicate()
     assert (running.returncode, err) == (status, b"")

@@ -23,21 +23,16 @@ from kinformer.conditions import is_deployment_rolled_out, is_job_complete, matc
 from kinformer.contrib.changes.differences import object_differences
 from kinformer.testing import APIServer
 from tests.support.bare_http import ask
-from tests.support.cli import CommandLine
+from tests.support.cli import CommandLine, command_process
 from tests.support.ports import reserved_port
 from tests.support.waiting import until
 
 
 @pytest.mark.process
 async def test_serve_fills_a_server_changes_it_and_ends_with_sigterm() -> None:
-    running = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "kinformer.cli", "serve", "--port", "0"),
-        *("--objects", "pods=30", "--objects", "deployments=5", "--churn", "100"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    assert running.stdout is not None
-    try:
+    options = ("--port", "0", "--objects", "pods=30", "--objects", "deployments=5", "--churn", "100")
+    async with command_process("serve", *options) as running:
+        assert running.stdout is not None
         async with asyncio.timeout(30):
             url = (await running.stdout.readline()).decode().removeprefix("Serving ").strip()
             while (await running.stdout.readline()) != b"5 deployments\n":
@@ -51,23 +46,15 @@ async def test_serve_fills_a_server_changes_it_and_ends_with_sigterm() -> None:
                 assert len(pods.lister) == 30
             running.send_signal(signal.SIGTERM)
             _, err = await running.communicate()
-    finally:
-        if running.returncode is None:
-            running.kill()
-            await running.wait()
     assert (running.returncode, err) == (0, b"")
 
 
 @pytest.mark.process
 async def test_serve_over_tls_writes_a_kubeconfig_with_which_clients_are_known(tmp_path: Path) -> None:
     kubeconfig = tmp_path / "kubeconfig"
-    running = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "kinformer.cli", "serve", "--port", "0"),
-        *("--tls", "--write-kubeconfig", str(kubeconfig)),
-        stdout=subprocess.PIPE,
-    )
-    assert running.stdout is not None
-    try:
+    options = ("--port", "0", "--tls", "--write-kubeconfig", str(kubeconfig))
+    async with command_process("serve", *options) as running:
+        assert running.stdout is not None
         async with asyncio.timeout(30):
             assert (await running.stdout.readline()).startswith(b"Serving https://127.0.0.1:")
             assert await running.stdout.readline() == b"\n"
@@ -80,10 +67,6 @@ async def test_serve_over_tls_writes_a_kubeconfig_with_which_clients_are_known(t
                 assert (await client.request("GET", "/api/v1/namespaces/default/services/kubernetes"))["spec"]
             running.send_signal(signal.SIGTERM)
             await running.communicate()
-    finally:
-        if running.returncode is None:
-            running.kill()
-            await running.wait()
     assert running.returncode == 0
 
 
@@ -341,15 +324,10 @@ items:
 async def test_users_of_a_file_of_roles_may_do_what_it_says(tmp_path: Path) -> None:
     file, kubeconfig = tmp_path / "rbac.yaml", tmp_path / "kubeconfig"
     file.write_text(RBAC)
-    running = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "kinformer.cli", "serve", "--port", "0", "--rbac", str(file)),
-        *("--write-kubeconfig", str(kubeconfig)),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    assert running.stdout is not None
     members = {"alice", "member-of-devs", "system:serviceaccount:shop:app"}
-    try:
+    options = ("--port", "0", "--rbac", str(file), "--write-kubeconfig", str(kubeconfig))
+    async with command_process("serve", *options) as running:
+        assert running.stdout is not None
         async with asyncio.timeout(30):
             while not (line := (await running.stdout.readline()).decode()).startswith("Users"):
                 pass
@@ -368,10 +346,6 @@ async def test_users_of_a_file_of_roles_may_do_what_it_says(tmp_path: Path) -> N
                 await administrator.request("GET", "/api/v1/secrets")
             running.send_signal(signal.SIGTERM)
             _, err = await running.communicate()
-    finally:
-        if running.returncode is None:
-            running.kill()
-            await running.wait()
     assert (running.returncode, err) == (0, b"")
 
 

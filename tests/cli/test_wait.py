@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -16,7 +14,7 @@ import pytest
 from kinformer.cli.commands.wait import seconds_of
 from kinformer.cli.target import UsageError
 from kinformer.testing import APIServer
-from tests.support.cli import CommandLine, Ended
+from tests.support.cli import CommandLine, Ended, command_process
 from tests.support.kube import pod
 from tests.support.waiting import until
 
@@ -213,16 +211,11 @@ def test_a_timeout_is_a_duration_of_go_or_a_number_of_seconds() -> None:
 async def test_a_wait_that_is_ended_does_not_say_that_the_condition_holds(
     server: APIServer, kinformer: CommandLine, number: signal.Signals, status: int
 ) -> None:
-    command = (sys.executable, "-m", "kinformer.cli", "wait", "pod", "web-1", "--for=condition=Ready")
-    running = await asyncio.create_subprocess_exec(*command, "--server", server.url, stdout=subprocess.PIPE)
-    try:
+    arguments = ("wait", "pod", "web-1", "--for=condition=Ready", "--server", server.url)
+    async with command_process(*arguments) as running:
         await watched(server, seconds=40)  # a process starts slowly on a busy machine
         running.send_signal(number)
         out, _ = await asyncio.wait_for(running.communicate(), 20)
-    finally:
-        if running.returncode is None:
-            running.kill()
-            await running.communicate()
     assert (running.returncode, out) == (status, b"")
 
 

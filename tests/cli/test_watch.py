@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from kinformer.testing import APIServer
-from tests.support.cli import CommandLine
+from tests.support.cli import CommandLine, command_process
 from tests.support.http_server import HttpServer
 from tests.support.kube import config_map
 from tests.support.metrics_server import MetricsServer
@@ -22,17 +22,8 @@ from tests.support.metrics_server import MetricsServer
 @asynccontextmanager
 async def watching(server: APIServer, *arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
     """`kinformer watch` as a process, whose lines come one by one."""
-    running = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "kinformer.cli", "watch", *arguments, "--server", server.url),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    try:
+    async with command_process("watch", *arguments, "--server", server.url) as running:
         yield running
-    finally:
-        if running.returncode is None:
-            running.kill()
-        await running.communicate()
 
 
 async def line(stream: asyncio.StreamReader | None) -> str:

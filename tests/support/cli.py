@@ -1,10 +1,14 @@
-"""Running the command line inside a test: in a thread with a loop of its own, as in a process."""
+"""Running the command line inside a test: in a thread with a loop of its own, as in a process, or as a process."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
 import logging
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 import pytest
@@ -50,3 +54,17 @@ class CommandLine:
             asyncio_log.removeHandler(lost)
         printed = self._capsys.readouterr()
         return Ended(status, printed.out, printed.err + "".join(lost.lines))
+
+
+@asynccontextmanager
+async def command_process(*arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """The command line as a process with pipes, which is killed if it still runs at the end."""
+    running = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "kinformer.cli", *arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    try:
+        yield running
+    finally:
+        if running.returncode is None:
+            running.kill()
+        await running.communicate()
